@@ -18,8 +18,8 @@ use crate::list::{HostSpec, is_word};
 const WAIT: &str = "t=0; while [ $t -lt 20 ]; do sleep 3; t=$((t+1)); for d in \"${TMPDIR:-/tmp}\"/vtax-*; do [ -d \"$d\" ] && t=0; done; done; exit 0";
 
 /// What to do about a namespace that refuses the pods.
-const LEVEL: &str =
-    "its namespace must be at the level `privileged`, as contrib/kubernetes/rights.yaml makes one";
+const LEVEL: &str = "the namespace must be at the level `privileged`, as contrib/kubernetes/rights.yaml makes one; with --host-users pods \
+     ask for nothing, and runs have no namespaces";
 /// What to do about a right that the user doesn't have.
 const RIGHTS: &str = "; contrib/kubernetes/rights.yaml gives what it takes";
 /// What is known of a Job without pods where its events may not be read.
@@ -117,16 +117,13 @@ impl Kubernetes {
     /// What keeps pods from running, as Kubernetes words it. Why there are none at all, or why a node makes no container of one, only
     /// events say, which take a right of their own.
     fn obstacle(&self, job: &str, pods: &Value) -> Option<String> {
-        if let Some(why) = of_containers(pods) {
+        if let Some(why) = of_containers(pods).or_else(|| of_scheduler(pods)) {
             return Some(why);
         }
-        let (kind, without) = match items(pods).is_empty() {
-            true => ("Job", Some(NO_PODS.to_owned())),
-            false => ("Pod", of_pods(pods)),
-        };
-        let warnings = format!("--field-selector=involvedObject.kind={kind},type=Warning");
-        let Ok(events) = self.list("events", &warnings) else { return without };
-        warning(&events, job).or_else(|| of_pods(pods))
+        match self.list("events", "--field-selector=type=Warning") {
+            Ok(events) => failure(&events, job),
+            Err(_) => items(pods).is_empty().then(|| NO_PODS.to_owned()),
+        }
     }
 
     /// All of a kind in the namespace that are selected so.
@@ -277,7 +274,7 @@ fn running(pods: &Value) -> Result<Vec<Machine>, String> {
             }
             Some("Failed") => {
                 let alone = json!({ "items": [pod] });
-                let why = of_containers(&alone).or_else(|| of_pods(&alone));
+                let why = of_containers(&alone).or_else(|| of_scheduler(&alone));
                 let why = why.map(|why| format!(": {why}")).unwrap_or_default();
                 return Err(format!("pod {} failed on {}{why}", harmless(&name), harmless(&node)));
             }
@@ -297,20 +294,22 @@ fn of_containers(pods: &Value) -> Option<String> {
     })
 }
 
-/// Why one of these pods doesn't run, as the scheduler says.
-fn of_pods(pods: &Value) -> Option<String> {
+/// Why one of these pods has no node, or lost it.
+fn of_scheduler(pods: &Value) -> Option<String> {
     items(pods).iter().find_map(|pod| {
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let waiting = conditions.filter(|c| c["status"] == "False").filter_map(|c| c["message"].as_str());
-        pod["status"]["message"].as_str().into_iter().chain(waiting).next().map(harmless)
+        let unscheduled = conditions.filter(|c| c["type"] == "PodScheduled" && c["status"] == "False");
+        let said = unscheduled.filter_map(|c| c["message"].as_str());
+        pod["status"]["message"].as_str().into_iter().chain(said).next().map(harmless)
     })
 }
 
-/// The last of these events that is about a Job, or about a pod of its.
-fn warning(events: &Value, job: &str) -> Option<String> {
+/// The last of these events that tells of something failed with a Job, or with a pod of its.
+fn failure(events: &Value, job: &str) -> Option<String> {
     let of_job = |event: &&Value| {
         let name = event["involvedObject"]["name"].as_str().unwrap_or_default();
-        name.strip_prefix(job).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        let failed = event["reason"].as_str().is_some_and(|reason| reason.starts_with("Failed"));
+        failed && name.strip_prefix(job).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
     let last = items(events).iter().filter(of_job).max_by_key(|event| event["lastTimestamp"].as_str());
     last.and_then(|event| event["message"].as_str()).map(harmless)
@@ -508,20 +507,20 @@ mod tests {
         }
         assert_eq!(running(&json!({ "items": [pod("-x", "n1", "Running")] })), Ok(Vec::new()));
         assert_eq!(running(&json!(7)), Ok(Vec::new()));
-        let stuck = json!({ "items": [{ "status": { "conditions": [{ "status": "False", "message": "0/3 nodes\nare free" }] } }] });
-        assert_eq!(of_pods(&stuck).as_deref(), Some("0/3 nodes are free"));
-        assert_eq!((of_pods(&pods), of_containers(&pods)), (None, None));
+        let stuck = json!({ "items": [{ "status": { "conditions": [{ "type": "PodScheduled", "status": "False", "message": "0/3 nodes\nare free" }] } }] });
+        assert_eq!(of_scheduler(&stuck).as_deref(), Some("0/3 nodes are free"));
+        assert_eq!((of_scheduler(&pods), of_containers(&pods)), (None, None));
         let unpulled = json!({ "items": [{ "status": { "containerStatuses": [{ "state": { "waiting": { "message": "no image" } } }] } }] });
         assert_eq!(of_containers(&unpulled).as_deref(), Some("no image"));
-        let event = |name: &str, at: &str, message: &str| json!({ "involvedObject": { "name": name }, "lastTimestamp": at, "message": message });
+        let event = |name: &str, at: &str, message: &str| json!({ "involvedObject": { "name": name }, "lastTimestamp": at, "reason": "FailedMount", "message": message });
         let events = json!({ "items": [
             event("j-0-a", "2026-01-01T00:00:02Z", "no user\nnamespaces"),
             event("j-1-b", "2026-01-01T00:00:01Z", "older"),
             event("jj-0-a", "2026-01-01T00:00:03Z", "of another"),
         ] });
-        assert_eq!(warning(&events, "j").as_deref(), Some("no user namespaces"));
-        assert_eq!(warning(&events, "k"), None);
-        assert_eq!(warning(&json!(7), "j"), None);
+        assert_eq!(failure(&events, "j").as_deref(), Some("no user namespaces"));
+        assert_eq!(failure(&events, "k"), None);
+        assert_eq!(failure(&json!(7), "j"), None);
     }
 
     #[test]
