@@ -73,6 +73,7 @@ impl Local {
                 port: None,
                 key: None,
                 program: Some(program.to_owned()),
+                network: None,
             };
             Machine { name, spec }
         };

@@ -99,6 +99,7 @@ fn service() -> Service {
             shared_memory: Bytes::from_mib(1_024),
             t1: Nanos::from_millis(100),
             location: LocationMode::WriteBack,
+            media_relay: None,
         }),
         ready_timeout: Nanos::from_secs(60),
         stop_timeout: Nanos::from_secs(10),

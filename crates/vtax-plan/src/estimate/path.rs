@@ -64,8 +64,12 @@ pub(super) fn require(path: &NetPath, needed: &mut BTreeSet<Requirement>) {
         PathKind::Vxlan => {
             needed.insert(Requirement::Vxlan);
         }
-        PathKind::Direct | PathKind::Bridge | PathKind::Ovs(_) | PathKind::Bridged(_) | PathKind::VmVm(_) => {
-        }
+        PathKind::Direct
+        | PathKind::Bridge
+        | PathKind::Ovs(_)
+        | PathKind::Bridged(_)
+        | PathKind::VmVm(_)
+        | PathKind::Nic(_) => {}
     }
 }
 

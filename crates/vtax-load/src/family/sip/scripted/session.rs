@@ -41,8 +41,9 @@ impl ScriptSession {
     /// # Errors
     /// The specification makes no sense, or the scenario has something that isn't supported: everything, each with its line.
     pub fn open(spec: &ScriptSpec) -> Result<Self, LoadError> {
+        let local = own_addresses(&spec.local, spec.pool.target)?;
+        let mut spec = ScriptSpec { local, ..spec.clone() };
         let callee = spec.callee().map(|callee| Answering::open(&callee)).transpose()?;
-        let mut spec = spec.clone();
         if let Some(callee) = &callee {
             spec.settings.keys.push((CALLEE.to_owned(), callee.address.to_string()));
         }
@@ -52,8 +53,7 @@ impl ScriptSession {
             return Err(LoadError::Spec { field: "scenario", reason });
         }
         let cpus = drive::worker_cpus(&spec.pool.cpus, spec.pool.connections as usize)?;
-        let local = own_addresses(&spec.local, spec.pool.target)?;
-        Ok(Self { spec: ScriptSpec { local, ..spec }, shared, cpus, callee })
+        Ok(Self { spec, shared, cpus, callee })
     }
 
     /// Carries out a step: a call is a request. Its latency is what the first timer of the scenario says, from the intended start of the

@@ -100,6 +100,7 @@ impl ScriptSpec {
             local: vec![target.ip()],
             transport: SipTransport::Udp,
             seed: self.seed,
+            part: self.part,
         })
     }
 
