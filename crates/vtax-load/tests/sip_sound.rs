@@ -9,7 +9,7 @@ use std::time::Duration;
 use vtax_load::sip::{
     MediaOptions, ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, answer_script, answering,
 };
-use vtax_load::{ArrivalProcess, ConnectionPool, Control, LoadResult, Model, RequestStep, Segment};
+use vtax_load::{ArrivalProcess, ConnectionPool, Control, LoadResult, Model, Part, RequestStep, Segment};
 use vtax_plan::model::{SipTransport, VoiceLaw};
 use vtax_units::{CpuSet, Nanos, Rate};
 
@@ -78,6 +78,7 @@ fn spec(target: SocketAddr, scenario: &str, media_port: u16) -> ScriptSpec {
         local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         transport: SipTransport::Udp,
         seed: 1,
+        part: Part::default(),
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 use vtax_load::sip::{
-    MediaOptions, ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, SoundDirection, SoundFigures,
-    answer_script, answering,
+    CommandCounts, MediaOptions, ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, SoundDirection,
+    SoundFigures, answer_script, answering,
 };
 use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Part, RequestStep};
 use vtax_plan::model::SipTransport;
@@ -228,25 +228,7 @@ pub(in crate::cmd::load) fn put_details(out: &mut String, found: &ScriptFigures)
     for (cause, count) in &found.failed {
         writeln!(out, "failed    {count} {cause}")?;
     }
-    writeln!(
-        out,
-        "{:<10}{:<6}{:<18}{:>10}{:>10}{:>10}{:>12}{:>8}",
-        "", "line", "command", "done", "again", "timeouts", "unexpected", "lost"
-    )?;
-    for command in &found.commands {
-        writeln!(
-            out,
-            "{:<10}{:<6}{:<18}{:>10}{:>10}{:>10}{:>12}{:>8}",
-            "",
-            command.line,
-            command.label,
-            command.done,
-            command.again,
-            command.timeouts,
-            command.unexpected,
-            command.lost
-        )?;
-    }
+    put_commands(out, &found.commands)?;
     for timer in found.timers.iter().filter(|timer| !timer.times.is_empty()) {
         writeln!(
             out,
@@ -283,6 +265,30 @@ pub(in crate::cmd::load) fn put_details(out: &mut String, found: &ScriptFigures)
     }
     if found.log_left_out > 0 {
         writeln!(out, "log       and {} more", found.log_left_out)?;
+    }
+    Ok(())
+}
+
+/// What each command of the scenario did.
+fn put_commands(out: &mut String, commands: &[CommandCounts]) -> fmt::Result {
+    writeln!(
+        out,
+        "{:<10}{:<6}{:<18}{:>10}{:>10}{:>10}{:>12}{:>8}",
+        "", "line", "command", "done", "again", "timeouts", "unexpected", "lost"
+    )?;
+    for command in commands {
+        writeln!(
+            out,
+            "{:<10}{:<6}{:<18}{:>10}{:>10}{:>10}{:>12}{:>8}",
+            "",
+            command.line,
+            command.label,
+            command.done,
+            command.again,
+            command.timeouts,
+            command.unexpected,
+            command.lost
+        )?;
     }
     Ok(())
 }
