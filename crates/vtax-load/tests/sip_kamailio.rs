@@ -109,7 +109,8 @@ fn kamailio_refuses_a_wrong_password() {
 fn relayed_packets(port: u16) -> u64 {
     let mut control = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     control.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    control.write_all(b"1 d7:command10:statisticse\n").unwrap();
+    // Not the cookie of another question, which would be answered with its answer.
+    control.write_all(b"relayed d7:command10:statisticse\n").unwrap();
     let mut answer = String::new();
     loop {
         let mut bytes = [0; 4_096];
