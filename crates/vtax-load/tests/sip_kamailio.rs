@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use support::*;
 use vtax_load::sip::*;
-use vtax_load::{ArrivalProcess, ConnectionPool, Control, Model, RequestStep, Segment};
+use vtax_load::{ArrivalProcess, ConnectionPool, Control, Model, Part, RequestStep, Segment};
 use vtax_plan::model::{
     KamailioOptions, LocationMode, MediaRelay, Scenario, Service, ServiceKind, SipMetric, SipTransport,
     VoiceLaw,
@@ -154,6 +154,7 @@ fn sound_goes_through_rtpengine() {
         local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         transport: SipTransport::Udp,
         seed: 1,
+        part: Part::default(),
     };
     let (duration, rate) = (Nanos::from_secs(2), Rate(10.0));
     let step = RequestStep {
