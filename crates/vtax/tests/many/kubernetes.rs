@@ -285,7 +285,7 @@ fn what_a_cluster_refuses_is_said_with_the_way_out() {
         "0 of 3 pods run within 6 s: Kubernetes makes none",
         "the right to list events",
         "asking: 0",
-        "namespaces are refused on this host: parts of /proc are masked",
+        "namespaces are refused on this host",
         "blind: 3",
         "User \"stranger\" cannot create resource \"jobs\"",
         "contrib/kubernetes/rights.yaml gives what it takes",
