@@ -51,7 +51,8 @@ pub(crate) fn test(filter: &[&str]) -> Result<()> {
 
 /// The version of Kubernetes that a go.mod asks for.
 fn version(module: &str) -> Option<&str> {
-    module.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v")).map(str::trim)
+    // A comment may follow.
+    module.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v")?.split_whitespace().next())
 }
 
 /// Builds the programs and returns their folder. What didn't change takes a moment each: Go keeps what it compiled.
