@@ -31,6 +31,10 @@ use vtax_vm::{Cache, Guest, GuestOptions, GuestRoot, Qemu};
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 /// What has to happen happens within this, or not at all; an idle host needs a few seconds.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
+/// How a case ends whose QEMU was ended by a fault of its own (`EX_TEMPFAIL`, sysexits(3head)).
+const QEMU_CRASHED: i32 = 75;
+/// So often a case is begun at most.
+const MOST_CRASHES: u32 = 3;
 
 /// One case: panics where it fails.
 type Case = fn(&mut World);
@@ -115,8 +119,20 @@ fn guest(qemu: &Qemu, root: GuestRoot) -> Arc<Guest> {
     Arc::new(Guest::prepare(&options).expect("this host can prepare guests"))
 }
 
-/// Runs a case in a controller of its own, with control groups; whether it went well.
+/// Runs a case; whether it went well. QEMU crashes by itself now and then as a pair ends, which is no failure of what is tested: the
+/// supervisor has said so then, and the case is run again.
 fn run(name: &str, guest: &Arc<Guest>, case: Case) -> bool {
+    for _ in 0..MOST_CRASHES {
+        match run_once(name, guest, case) {
+            Some(ok) => return ok,
+            None => println!("test {name}: QEMU crashed by itself, which its supervisor has told; again"),
+        }
+    }
+    false
+}
+
+/// Runs a case in a controller of its own, with control groups; whether it went well, `None` where QEMU crashed by itself.
+fn run_once(name: &str, guest: &Arc<Guest>, case: Case) -> Option<bool> {
     let started = Instant::now();
     let guest = Arc::clone(guest);
     let ended = vtax_testkit::in_controller(ControllerOptions::for_this_process(), move |groups| {
@@ -126,11 +142,14 @@ fn run(name: &str, guest: &Arc<Guest>, case: Case) -> bool {
         case(&mut world);
     });
     let ended = ended.unwrap();
+    if ended == Ended::Exited(QEMU_CRASHED) {
+        return None;
+    }
     let took = started.elapsed();
     let ok = ended == Ended::Exited(0) && took < LIMIT;
     let word = if ok { "ok" } else { "FAILED" };
     println!("test {name} ... {word} ({:.1} s, {ended:?})", took.as_secs_f64());
-    ok
+    Some(ok)
 }
 
 /// A lab with a switch and a client.
@@ -191,7 +210,10 @@ pub(crate) fn show(pair: &FtPair) -> String {
 pub(crate) fn wait(pair: &FtPair, what: &str, count: usize, is: impl Fn(&PairEventKind) -> bool) {
     let found = pair
         .wait_for(SOON, |events, _| (events.iter().filter(|e| is(&e.kind)).count() >= count).then_some(()));
-    assert!(found.is_some(), "{what} did not happen\n{}", show(pair));
+    if found.is_none() {
+        leave_if_crashed(pair);
+        panic!("{what} did not happen\n{}", show(pair));
+    }
 }
 
 pub(crate) fn promoted(kind: &PairEventKind) -> bool {
@@ -203,7 +225,20 @@ pub(crate) fn armed(pair: &FtPair) -> Nanos {
 }
 
 pub(crate) fn goes_on(pair: &FtPair, questioner: &Questioner, more: usize) {
-    questioner.wait_answers(more, SOON).unwrap_or_else(|e| panic!("{e}\n{}", show(pair)));
+    questioner.wait_answers(more, SOON).unwrap_or_else(|e| {
+        leave_if_crashed(pair);
+        panic!("{e}\n{}", show(pair))
+    });
+}
+
+/// Ends the case where the guest is lost because QEMU was ended by a fault of its own.
+#[expect(clippy::exit, reason = "it ends the case's own controller")]
+fn leave_if_crashed(pair: &FtPair) {
+    let crashed = |kind: &PairEventKind| matches!(kind, PairEventKind::ServiceLost { reason } if reason.contains("(SIGSEGV)"));
+    if pair.events().iter().any(|event| crashed(&event.kind)) {
+        println!("{}", show(pair));
+        std::process::exit(QEMU_CRASHED);
+    }
 }
 
 /// Restores what is off and waits until the guest is protected again.

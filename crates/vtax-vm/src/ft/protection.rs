@@ -81,8 +81,11 @@ pub(super) const UNLIMITED: u64 = 4 << 30;
 
 /// Longer than an end of the checkpoints can take, in milliseconds.
 const NEVER_MS: u32 = 3_600_000;
-/// The primary's objects: what deletes them deletes them in this order.
-const OBJECTS: [&str; 5] = ["comp0", "iothread1", "m0", "redire0", "redire1"];
+/// The primary's objects that lead packets to the comparer: deleted first, so that it is idle when it goes. Its thread reads
+/// packets without a lock, and must not while another deletes it.
+const FEEDERS: [&str; 2] = ["redire1", "m0"];
+/// The others: what deletes them deletes them in this order. What the comparer still holds leaves by the last one.
+const OBJECTS: [&str; 3] = ["comp0", "iothread1", "redire0"];
 /// The primary's character devices.
 const STREAMS: [&str; 6] = ["mirror0", "compare1", "compare0", "compare0-0", "compare_out", "compare_out0"];
 
@@ -275,8 +278,9 @@ fn add_secondary_filters(secondary: &Replica, from_primary: &OwnedFd, to_primary
 pub fn drop_protection(primary: &Replica) {
     let left = primary.migration_status().is_ok_and(|status| status == "colo");
     if left {
-        // A packet whose time is over sets a timer of the checkpoints' thread, which that frees as it ends: QEMU was seen
-        // to crash in the comparer at this point. From now on no time is over; what waits is let go with the end.
+        // The checkpoints' thread frees its timer as it ends, and looks at nobody who uses it then: QEMU was seen to crash here.
+        // So it doesn't fire any more, and no packet whose time is over sets it; what waits is let go with the end.
+        let _ = primary.execute("migrate-set-parameters", json!({ "x-checkpoint-delay": NEVER_MS }));
         let quiet = json!({ "path": "/objects/comp0", "property": "compare_timeout", "value": NEVER_MS });
         let _ = primary.execute("qom-set", quiet);
         // Refused where QEMU noticed the other's end by itself.
@@ -292,9 +296,10 @@ pub fn drop_protection(primary: &Replica) {
         }
     }
     replication::part(primary);
-    for object in OBJECTS {
-        let _ = primary.execute("object-del", json!({ "id": object }));
-    }
+    let delete = |object: &str| drop(primary.execute("object-del", json!({ "id": object })));
+    FEEDERS.into_iter().for_each(delete);
+    std::thread::sleep(PAUSE);
+    OBJECTS.into_iter().for_each(delete);
     for stream in STREAMS {
         let _ = primary.execute("chardev-remove", json!({ "id": stream }));
     }
