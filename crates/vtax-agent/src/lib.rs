@@ -15,7 +15,7 @@ mod held;
 mod lease;
 mod loads;
 pub mod message;
-mod network;
+pub mod network;
 mod node;
 mod reaper;
 mod serve;

@@ -232,6 +232,9 @@ pub struct InterfaceSetup {
     /// Whether what comes in by it is forwarded: the node is a router.
     #[serde(default)]
     pub forwarding: bool,
+    /// Whether it speaks ARP for its own addresses alone: several of a node's cards are on one link.
+    #[serde(default)]
+    pub own_arp: bool,
 }
 
 impl InterfaceSetup {
@@ -248,6 +251,7 @@ impl InterfaceSetup {
             moderation: None,
             routes: Vec::new(),
             forwarding: false,
+            own_arp: false,
         }
     }
 }
@@ -257,13 +261,33 @@ const fn usual() -> bool {
 }
 
 /// A route by way of an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// Network that is reached; the unspecified address with prefix length 0: everything.
     pub destination: IpAddr,
     /// Prefix length of the network.
     pub prefix: u8,
     /// The router on the interface's link; `None`: the network is on the link itself.
+    pub gateway: Option<IpAddr>,
+    /// Other ways there: each connection takes one of all of them. Empty: there is this one.
+    #[serde(default)]
+    pub others: Vec<Hop>,
+}
+
+impl Route {
+    /// By one way.
+    #[must_use]
+    pub const fn new(destination: IpAddr, prefix: u8, gateway: Option<IpAddr>) -> Self {
+        Self { destination, prefix, gateway, others: Vec::new() }
+    }
+}
+
+/// One of several ways of a route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hop {
+    /// Name of the interface.
+    pub interface: String,
+    /// As [`Route::gateway`].
     pub gateway: Option<IpAddr>,
 }
 

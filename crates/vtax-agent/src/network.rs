@@ -4,18 +4,27 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use vtax_sys::ethtool::Offload;
-use vtax_sys::netlink::{Link, Mac, Netlink, add_address, add_route, rename, set_mtu, set_up};
+use vtax_sys::netlink::{
+    Link, Mac, Netlink, Request, add_address, add_route, add_route_by_several, rename, set_mtu, set_up,
+};
 use vtax_sys::{SysError, ethtool};
 use vtax_units::Nanos;
 
 use crate::dhcp::{self, DhcpError};
-use crate::message::{CardFacts, FindInterface, InterfaceSetup, Lease};
+use crate::message::{CardFacts, FindInterface, InterfaceSetup, Lease, Route};
 
 /// A guest's driver may still be probing when the agent is asked.
 const APPEAR_WITHIN: Duration = Duration::from_secs(5);
 
 /// An emulated card of hardware negotiates its link, which takes half a second to some seconds.
 const LINK_WITHIN: Duration = Duration::from_secs(15);
+
+/// What a node with several cards on one link needs, as files below `/proc/sys/net/ipv4` (the kernel's
+/// `Documentation/networking/ip-sysctl.rst`): each card answers ARP for its own address alone, and asks as itself.
+pub const SEVERAL_CARDS: [(&str, &str); 2] = [("conf/all/arp_ignore", "1"), ("conf/all/arp_announce", "2")];
+
+/// What tells connections of one route by their ports, as a file below `/proc/sys/net/ipv4`.
+pub const BY_PORTS: (&str, &str) = ("fib_multipath_hash_policy", "1");
 
 /// How often the kernel polls a card that had nothing before it lets it interrupt again.
 const POLLS: u64 = 2;
@@ -66,6 +75,12 @@ pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<Vec<CardFacts>,
         if !interface.offloads {
             ethtool::set_all(&interface.name, false)?;
         }
+        if interface.own_arp {
+            // The kernel's Documentation/networking/ip-sysctl.rst: otherwise each card answers for all of them.
+            for (setting, value) in SEVERAL_CARDS {
+                ensure(&interface.name, setting, value)?;
+            }
+        }
         let moderation = interface.moderation.map(|apart| moderate(&interface.name, apart)).transpose()?;
         moderations.push(moderation);
         // Those that a server gives come once there is a link.
@@ -80,8 +95,10 @@ pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<Vec<CardFacts>,
     }
     // A gateway must be reachable when its route is added.
     for (interface, index) in interfaces.iter().zip(indices) {
-        let routes = interface.routes.iter();
-        netlink.send_all(routes.map(|r| add_route(r.destination, r.prefix, r.gateway, Some(index))))?;
+        for route in &interface.routes {
+            let request = request_for(&mut netlink, route, index)?;
+            netlink.send(request)?;
+        }
         if interface.forwarding {
             forward(interface)?;
         }
@@ -97,6 +114,21 @@ pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<Vec<CardFacts>,
         ..facts(&interface.name)
     };
     Ok(interfaces.iter().zip(leases).zip(moderations).map(facts).collect())
+}
+
+/// The request for a route by way of this interface. Where it has several ways, connections are told apart by their ports, so
+/// that those between the same two hosts take all of them.
+fn request_for(netlink: &mut Netlink, route: &Route, index: u32) -> Result<Request, NetworkError> {
+    let Route { destination, prefix, gateway, ref others } = *route;
+    if others.is_empty() {
+        return Ok(add_route(destination, prefix, gateway, Some(index)));
+    }
+    let mut hops = vec![(gateway, index)];
+    for hop in others {
+        hops.push((hop.gateway, netlink.link(&hop.interface)?.index));
+    }
+    ensure(&others[0].interface, BY_PORTS.0, BY_PORTS.1)?;
+    Ok(add_route_by_several(destination, prefix, hops))
 }
 
 /// Waits until an interface has its link.
@@ -197,6 +229,20 @@ fn forward(interface: &InterfaceSetup) -> Result<(), NetworkError> {
 fn set(version: u8, name: &str, setting: &'static str, value: &str) -> Result<(), NetworkError> {
     std::fs::write(format!("/proc/sys/net/ipv{version}/conf/{name}/{setting}"), value)
         .map_err(|source| NetworkError::Setting { name: name.to_owned(), setting, source })
+}
+
+/// Sets something of the whole node's IPv4, where it isn't set yet: a container may read its settings only, and has them from its
+/// maker.
+fn ensure(name: &str, setting: &'static str, value: &str) -> Result<(), NetworkError> {
+    let place = format!("/proc/sys/net/ipv4/{setting}");
+    if std::fs::read_to_string(&place).is_ok_and(|now| now.trim() == value) {
+        return Ok(());
+    }
+    std::fs::write(place, value).map_err(|source| NetworkError::Setting {
+        name: name.to_owned(),
+        setting,
+        source,
+    })
 }
 
 /// The present name of an interface that is found so.

@@ -18,6 +18,7 @@ use crate::ft::PairNumber;
 use crate::link::LinkProperties;
 use crate::naming::{PREFIX, address, mac, port_mac, port_name, switch_mac};
 use crate::ovs::Ovs;
+use crate::path::End;
 
 /// The most ports of a Linux bridge (BR_MAX_PORTS of `net/bridge/br_private.h`).
 const MOST_PORTS: usize = 1023;
@@ -93,6 +94,13 @@ pub struct VmPort {
     /// The card that is plugged in there.
     pub(crate) card: NicModel,
     pub(crate) tuning: NicTuning,
+}
+
+impl VmPort {
+    /// Where what goes by it is counted.
+    pub(crate) fn end(&self) -> End {
+        End::Tap { interface: self.name.clone(), inside: self.inside.clone(), card: self.mac }
+    }
 }
 
 /// A user-mode Linux's end of a cable: a tap, which it opens by its name.

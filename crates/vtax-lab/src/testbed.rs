@@ -70,7 +70,19 @@ pub struct Sut {
     pub cpus: CpuSet,
     /// True where another system under test runs on some of these CPUs at the same time.
     pub shared: bool,
-    end: Option<End>,
+    /// One for each of its cards; none where they can't be seen from here.
+    ends: Vec<End>,
+}
+
+impl Sut {
+    /// What the kernel counted at each of its cards, as it sees it; empty where they can't be seen from here.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses.
+    pub fn cards(&self) -> Result<Vec<LinkStats>> {
+        self.ends.iter().map(End::read).collect()
+    }
 }
 
 impl Testbed {
@@ -209,14 +221,17 @@ impl Testbed {
     }
 
     /// What the kernel counted at the client's and at the first system under test's end, as each node sees it;
-    /// `None` where an end can't be seen from here.
+    /// `None` where an end can't be seen from here. Those of several cards are added up.
     ///
     /// # Errors
     ///
     /// Where the kernel refuses.
     pub fn counters(&self) -> Result<Option<[LinkStats; 2]>> {
-        let (Some(client), Some(sut)) = (&self.client_end, &self.the_sut().end) else { return Ok(None) };
-        Ok(Some([client.read()?, sut.read()?]))
+        let Some(client) = &self.client_end else { return Ok(None) };
+        let Some(sut) = self.the_sut().cards()?.into_iter().reduce(|all, card| all + card) else {
+            return Ok(None);
+        };
+        Ok(Some([client.read()?, sut]))
     }
 
     /// Starts capturing packets at the client's end: their headers, in memory. It takes time of the client's
@@ -346,7 +361,7 @@ fn testbed(
         service_address: placed.address,
         cpus,
         shared,
-        end: placed.end,
+        ends: placed.ends,
     });
     Testbed {
         client: built.client,
@@ -387,7 +402,7 @@ fn on_loopback(site: &mut Site<'_>) -> Result<Built> {
     // Each has an address of its own: 127.0.0.1, 127.0.0.2, ...
     for (last, spec) in (1..=254).zip(&site.suts) {
         let node = site.lab.add_native_node(spec)?;
-        suts.push(Placed { node, address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)), end: None });
+        suts.push(Placed { node, address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)), ends: Vec::new() });
     }
     let parts = PathParts::default();
     Ok(Built {

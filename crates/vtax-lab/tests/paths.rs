@@ -58,6 +58,7 @@ const CASES: &[Case] = &[
     ("routed, a ring", topology::ring),
     ("routed, cuts of known length", topology::cuts),
     ("several systems under test", several::natives),
+    ("several cards of one system", several::cards),
     ("addresses by DHCP", leases::natives),
     ("two services", several::services),
     ("a cut path carries nothing until it is restored", a_cut_path_carries_nothing),
@@ -98,7 +99,12 @@ fn main() {
     if wanted("nic") {
         timed("nic", || stage::in_controller(remote::case));
     }
-    let guests: &[Case] = &[("bridged", bridged), ("vm-vm", two_guests), ("nginx twice", several::guests)];
+    let guests: &[Case] = &[
+        ("bridged", bridged),
+        ("vm-vm", two_guests),
+        ("nginx twice", several::guests),
+        ("several cards of a guest", several::cards_of_a_guest),
+    ];
     let guests: Vec<_> = guests.iter().filter(|(name, _)| wanted(name)).collect();
     if !guests.is_empty() && need(&[Need::Vm]) {
         let guest = Arc::new(Guest::prepare(&GuestOptions::of_user()).expect("this host can prepare guests"));

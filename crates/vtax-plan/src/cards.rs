@@ -11,6 +11,21 @@ pub(crate) fn impossible(environment: &EnvironmentKind, path: &NetPath) -> Optio
         let why = "protected virtual machines, and those compared with them, don't ask for their addresses";
         return Some(why.to_owned());
     }
+    if path.cards.get() > 1 {
+        let why = match environment {
+            EnvironmentKind::Uml => Some("user-mode Linux has one network card"),
+            _ if environment.is_pair() => Some(
+                "what cards a protected virtual machine's hosts have is said by `fault_tolerance: {cards: ...}`",
+            ),
+            _ if path.addresses == Addressing::Dhcp => {
+                Some("a DHCP server gives each system one address, and its other cards would have none")
+            }
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Some(why.to_owned());
+        }
+    }
     if let EnvironmentKind::Vm(vm) = environment
         && let Some(why) = untunable(vm, environment.is_pair())
     {

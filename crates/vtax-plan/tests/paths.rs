@@ -125,6 +125,13 @@ fn options_become_cells() {
     assert_eq!(ids(&plan), ["native.gigabit.http.wires-shared", "native.gigabit.http.wires-own"]);
     assert_eq!([0, 1].map(|i| plan.cells[i].path.wires), [Wiring::Shared, Wiring::Own]);
 
+    let plan = ok("vm", "vm", "bridged: {wires: own, cards: [1, 4]}");
+    assert_eq!(ids(&plan), ["vm.bridged.http.cards-1", "vm.bridged.http.cards-4"]);
+    assert_eq!([0, 1].map(|i| plan.cells[i].path.cards.get()), [1, 4]);
+    let told =
+        pieces(&plan).into_iter().filter(|piece| piece.how.ends_with("4 cards in each system")).count();
+    assert_eq!(told, 1);
+
     let plan = ok("native", "native", "bridge: {addresses: [static, dhcp]}");
     assert_eq!(ids(&plan), ["native.bridge.http.addresses-static", "native.bridge.http.addresses-dhcp"]);
     assert_eq!([0, 1].map(|i| plan.cells[i].path.addresses), [Addressing::Static, Addressing::Dhcp]);
@@ -149,6 +156,13 @@ fn values_that_make_no_sense_are_refused_where_they_stand() {
         ("direct: {loss: 60%}", "8:24 `loss` must be above 0%"),
         ("bridge: {queue: 5ms}", "8:25 a `queue` forms only where there is a `rate`"),
         ("bridge: {wires: own}", "8:25 `wires: own` says nothing where there is no `rate`"),
+        ("bridge: {cards: 0}", "8:25 "),
+        ("bridge: {cards: 9}", "8:25 "),
+        ("vm-vm: {cards: 2}", "8:17 unknown key in `vm-vm`: `cards`"),
+        (
+            "bridge: {cards: 2, addresses: dhcp}",
+            "4:16 `native` can be on no path of this plan: a DHCP server gives each",
+        ),
         ("direct: {addresses: dhcp}", "8:18 unknown key in `direct`: `addresses`"),
         ("bridge: {addresses: bootp}", "8:29 unknown choice: `bootp`"),
         ("bridge: {mtu: 68}", "8:23 68 is no MTU"),

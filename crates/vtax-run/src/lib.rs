@@ -6,6 +6,7 @@
 mod addresses;
 mod barrier;
 pub mod calibration;
+mod cards;
 mod duet;
 mod error;
 mod executor;

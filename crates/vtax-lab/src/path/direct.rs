@@ -69,7 +69,7 @@ impl PathBuilder for Direct {
         let cable = Some(if has_routers { Cable::of(&newest_end(row.last())?)? } else { Cable::of(&end)? });
         let (client, routers) = row.into_nodes();
         let client_end = Some(newest_end(&client)?);
-        let suts = vec![Placed { node: sut, address: addresses[1], end: Some(end) }];
+        let suts = vec![Placed { node: sut, address: addresses[1], ends: vec![end] }];
         Ok(Built {
             client,
             client_end,

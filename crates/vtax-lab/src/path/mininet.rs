@@ -37,12 +37,12 @@ impl PathBuilder for Mininet {
         let numbers = [1, 2].map(|n| n + site.slot.number() * 256);
         client.attachment.interfaces = Some(vec![network.setup(0, numbers[0], path.mtu)]);
         sut.attachment.interfaces = Some(vec![network.setup(1, numbers[1], path.mtu)]);
-        let (client_end, end) = (Some(newest_end(&client)?), Some(newest_end(&sut)?));
+        let (client_end, ends) = (Some(newest_end(&client)?), vec![newest_end(&sut)?]);
         let (root, port) = network.switch.clone();
         let mut parts = PathParts::default();
         parts.mininet = Some(network);
         let cable = Some(Cable { inside: Some(root), interface: port });
-        let suts = vec![Placed { node: sut, address: address(numbers[1]), end }];
+        let suts = vec![Placed { node: sut, address: address(numbers[1]), ends }];
         Ok(Built {
             client,
             client_end,

@@ -5,6 +5,7 @@
 mod bridge;
 mod bridged;
 mod capture;
+mod cards;
 mod counters;
 mod cut;
 mod direct;
@@ -110,6 +111,9 @@ fn suits_client(spec: &TestbedSpec) -> Result<(), String> {
             "a client that is a virtual machine can't be on `{}`, nor behind routers",
             spec.path.kind.word()
         )),
+        _ if spec.routers > 0 && spec.path.cards.get() > 1 => {
+            Err("behind routers, a system has one network card".to_owned())
+        }
         _ => Ok(()),
     }
 }

@@ -81,9 +81,9 @@ impl PathBuilder for Nat {
         for setup in built.client.attachment.interfaces.iter_mut().flatten() {
             setup.addresses = vec![(hop_address(slot, 0, CLIENT), HOP_PREFIX)];
         }
-        let everywhere = Route { destination: [0, 0, 0, 0].into(), prefix: 0, gateway: Some(gateway) };
+        let everywhere = Route::new([0, 0, 0, 0].into(), 0, Some(gateway));
         for sut in &mut built.suts {
-            sut.node.attachment.add_route(0, everywhere);
+            sut.node.attachment.add_route(0, everywhere.clone());
         }
         built.parts.published = published.into_iter().map(|(public, _)| public).collect();
         built.parts.passage = Some(Box::new(host));

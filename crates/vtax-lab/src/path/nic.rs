@@ -94,7 +94,7 @@ impl PathBuilder for Nic<'_> {
             parts.add_facts([("path.nic.generators".to_owned(), self.0.generators.join(", "))]);
             (generators.remove(0), None)
         };
-        let suts = vec![Placed { node, address, end: None }];
+        let suts = vec![Placed { node, address, ends: Vec::new() }];
         let routers = Vec::new();
         Ok(Built { client, client_end, generators, routers, suts, cable: None, parts, fabric: None })
     }

@@ -178,7 +178,7 @@ fn attach(node: &mut Attachment, router: Prefix, above: u32) -> IpAddr {
         setup.addresses = vec![(address, router.length)];
         let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let gateway = Some(IpAddr::V4(router.address));
-        setup.routes = vec![Route { destination: everywhere, prefix: 0, gateway }];
+        setup.routes = vec![Route::new(everywhere, 0, gateway)];
     }
     address
 }

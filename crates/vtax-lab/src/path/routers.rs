@@ -94,7 +94,7 @@ impl Rows {
         } else {
             (naming::hop_address(self.slot, number, 0), HOP_PREFIX)
         };
-        Route { destination, prefix, gateway: Some(gateway) }
+        Route::new(destination, prefix, Some(gateway))
     }
 
     fn of_client(self) -> Vec<Route> {
@@ -156,7 +156,7 @@ mod tests {
         let shares = |node: usize| {
             let prefix = |a: Ipv4Addr| if a.octets()[1] == 97 { PREFIX } else { HOP_PREFIX };
             addresses(node).into_iter().any(|own| {
-                let connected = Route { destination: own.into(), prefix: prefix(own), gateway: None };
+                let connected = Route::new(own.into(), prefix(own), None);
                 contains(&connected, target)
             })
         };

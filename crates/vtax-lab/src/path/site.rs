@@ -94,8 +94,8 @@ pub(crate) struct Built {
 pub(crate) struct Placed {
     pub(crate) node: Node,
     pub(crate) address: IpAddr,
-    /// `None` where it can't be seen from here.
-    pub(crate) end: Option<End>,
+    /// One for each of its cards; none where they can't be seen from here.
+    pub(crate) ends: Vec<End>,
 }
 
 /// The newest interface of a node of namespaces.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use vtax_plan::model::{Addressing, EnvironmentKind, NetPath, StartOrder, VmOptions, Wiring};
 
+use super::cards;
 use super::parts::PathParts;
 use super::routers::Row;
 use super::site::newest_end;
@@ -102,7 +103,7 @@ pub(super) fn build_on(
     if let Some(emulation) = Emulation::of(path) {
         parts.emulator = Some(switches.emulate(&mut fabric, emulation, site, near)?);
     }
-    let client = plug_client(site, &mut fabric, &mut switches, near)?;
+    let mut client = plug_client(site, &mut fabric, &mut switches, near)?;
     let far = if switches.unlimited_far && path.wires == Wiring::Shared { wire.unlimited() } else { wire };
     let far = LinkProperties { mtu: path.sut_mtu.unwrap_or(path.mtu), ..far };
     let mut suts: Vec<Placed> = Vec::with_capacity(site.suts.len());
@@ -112,6 +113,7 @@ pub(super) fn build_on(
         }
         suts.push(plug_sut(site, number, (&mut fabric, switches.far()), far)?);
     }
+    cards::join(&mut client.node.attachment, &mut suts);
     switches.start(&mut fabric)?;
     if path.addresses == Addressing::Dhcp {
         let addresses: Vec<IpAddr> = suts.iter_mut().filter_map(|sut| dhcp::ask(&mut sut.node)).collect();
@@ -177,8 +179,9 @@ pub(super) fn plug_client(
         Some(memory) => {
             let (port, _) = fabric.vm_port(&mut switches.near, properties)?;
             let spec = NodeSpec { memory: Some(memory), ..site.client.clone() };
-            let (node, end, port) = start_guest(site, &spec, None, port)?;
-            Ok(Client { node, routers: Vec::new(), end, port })
+            let (end, name) = (port.end(), port.name.clone());
+            let node = start_guest(site, &spec, None, vec![port])?;
+            Ok(Client { node, routers: Vec::new(), end, port: name })
         }
         None => {
             let mut row = Row::start(site, fabric)?;
@@ -211,37 +214,43 @@ pub(super) fn plug_sut(
             )?;
             let address = node.pair().map_or(IpAddr::from([0; 4]), |pair| pair.address());
             // Its cards come and go with its hosts.
-            return Ok(Placed { node, address, end: None });
+            return Ok(Placed { node, address, ends: Vec::new() });
         }
         EnvironmentKind::Vm(vm) => {
-            let (port, address) = fabric.vm_port_for(switch, properties, (vm.nic, vm.tuning))?;
-            let (node, end, _) = start_guest(site, &spec, vm.vcpus, port)?;
-            return Ok(Placed { node, address, end: Some(end) });
+            let mut port = || fabric.vm_port_for(switch, properties, (vm.nic, vm.tuning));
+            let (mut ports, mut addresses) = (Vec::new(), Vec::new());
+            for _ in 0..site.path().cards.get() {
+                let (port, address) = port()?;
+                ports.push(port);
+                addresses.push(address);
+            }
+            let ends = ports.iter().map(VmPort::end).collect();
+            let mut node = start_guest(site, &spec, vm.vcpus, ports)?;
+            let address = cards::tell_apart(&mut node.attachment, fabric).unwrap_or(addresses[0]);
+            return Ok(Placed { node, address, ends });
         }
         EnvironmentKind::Uml => {
             let (port, address) = fabric.uml_port(switch, properties)?;
             let node = site.lab.add_uml_node(&spec, port)?;
             site.notes.push(UML.to_owned());
             // It receives by a packet socket beside its tap, which counts what it got as dropped.
-            return Ok(Placed { node, address, end: None });
+            return Ok(Placed { node, address, ends: Vec::new() });
         }
         EnvironmentKind::Container => site.lab.add_container_node(&spec)?,
         EnvironmentKind::Native => site.lab.add_native_node(&spec)?,
     };
     let address = fabric.plug(&mut node, switch, properties)?;
-    Ok(Placed { end: Some(newest_end(&node)?), node, address })
+    let mut ends = vec![newest_end(&node)?];
+    for _ in 1..site.path().cards.get() {
+        fabric.plug(&mut node, switch, properties)?;
+        ends.push(newest_end(&node)?);
+    }
+    let address = cards::tell_apart(&mut node.attachment, fabric).unwrap_or(address);
+    Ok(Placed { ends, node, address })
 }
 
-/// Starts a virtual machine at a port; returns its end of the path and the port's name.
-fn start_guest(
-    site: &Site<'_>,
-    spec: &NodeSpec,
-    vcpus: Option<u32>,
-    port: VmPort,
-) -> Result<(Node, End, String)> {
+/// Starts a virtual machine with a card at each of these ports.
+fn start_guest(site: &Site<'_>, spec: &NodeSpec, vcpus: Option<u32>, ports: Vec<VmPort>) -> Result<Node> {
     let vcpus = vcpus.unwrap_or_else(|| u32::try_from(spec.cpus.len()).unwrap_or(1)).max(1);
-    let name = port.name.clone();
-    let end = End::Tap { interface: name.clone(), inside: port.inside.clone(), card: port.mac };
-    let node = site.lab.add_vm_node(spec, vcpus, vec![port])?;
-    Ok((node, end, name))
+    site.lab.add_vm_node(spec, vcpus, ports)
 }

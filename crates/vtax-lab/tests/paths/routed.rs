@@ -88,11 +88,7 @@ fn address(network: u16, end: u16) -> IpAddr {
 /// Adds an IPv6 address and a route to an interface.
 fn with_ipv6(mut setup: InterfaceSetup, own: IpAddr, route: Option<(u16, IpAddr)>) -> InterfaceSetup {
     setup.addresses.push((own, 64));
-    setup.routes.extend(route.map(|(network, gateway)| Route {
-        destination: address(network, 0),
-        prefix: 64,
-        gateway: Some(gateway),
-    }));
+    setup.routes.extend(route.map(|(network, gateway)| Route::new(address(network, 0), 64, Some(gateway))));
     setup
 }
 

@@ -180,17 +180,22 @@ impl Stage {
 
     /// Bits per second of one TCP connection from the client.
     pub(crate) fn tcp(&mut self, duration: Duration) -> f64 {
-        self.flow(duration).goodput()
+        self.flow(1, duration).goodput()
+    }
+
+    /// The same of so many connections.
+    pub(crate) fn tcp_streams(&mut self, streams: u32, duration: Duration) -> f64 {
+        self.flow(streams, duration).goodput()
     }
 
     /// Bytes that one TCP connection from the client brought in all.
     pub(crate) fn tcp_bytes(&mut self, duration: Duration) -> u64 {
-        self.flow(duration).receiver.total_bytes
+        self.flow(1, duration).receiver.total_bytes
     }
 
-    fn flow(&self, duration: Duration) -> TcpFlow {
+    fn flow(&self, streams: u32, duration: Duration) -> TcpFlow {
         let test = TcpTest {
-            streams: 1,
+            streams,
             direction: Direction::Up,
             socket: SocketOptions::default(),
             bytes: None,

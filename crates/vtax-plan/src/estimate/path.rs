@@ -157,6 +157,9 @@ pub(super) fn describe(path: &NetPath) -> String {
             Wiring::Own => add(format!("{rate} to each system")),
         }
     }
+    if path.cards.get() > 1 {
+        add(format!("{} cards in each system", path.cards));
+    }
     if path.delay > Nanos::ZERO {
         add(format!("{} of delay each way", path.delay));
     }

@@ -1,10 +1,15 @@
 //! The network between client and system under test.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 use vtax_topology::RoutedOptions;
 use vtax_units::{BitRate, Nanos, Share};
 
 use super::environment::EnvironmentKind;
+
+/// The most network cards that a system has.
+pub const MOST_CARDS: u32 = 8;
 
 /// MTU of Ethernet in bytes.
 pub const ETHERNET_MTU: u32 = 1500;
@@ -21,6 +26,9 @@ pub struct NetPath {
     /// Whose wires have the rate, where several systems are at the far end.
     #[serde(default, skip_serializing_if = "is_default")]
     pub wires: Wiring,
+    /// Network cards of each system at the far end.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub cards: NonZeroU32,
     /// Maximum transmission unit of every interface on the path, in bytes.
     pub mtu: u32,
     /// Time a frame is held back in each direction, beside what the path takes anyway.
@@ -47,6 +55,15 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+const fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+const fn is_one(value: &NonZeroU32) -> bool {
+    value.get() == 1
+}
+
 const fn yes() -> bool {
     true
 }
@@ -64,6 +81,7 @@ impl NetPath {
             kind,
             rate: None,
             wires: Wiring::Shared,
+            cards: one(),
             mtu: ETHERNET_MTU,
             delay: Nanos::ZERO,
             loss: Share(0.0),

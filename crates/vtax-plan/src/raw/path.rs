@@ -50,6 +50,8 @@ paths! {
         /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
         /// makes a cell for each.
         default wires: Many<WiringRaw> = "shared",
+        /// Network cards of each system, which share its connections. A list makes a cell for each.
+        default cards: Many<u32> = "1",
         /// Who gives the systems their addresses: `static` (the testbed) or `dhcp` (a DHCP server on their switch). A list makes a
         /// cell for each.
         default addresses: Many<AddressingRaw> = "static",
@@ -60,6 +62,8 @@ paths! {
         /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
         /// makes a cell for each.
         default wires: Many<WiringRaw> = "shared",
+        /// Network cards of each system, which share its connections. A list makes a cell for each.
+        default cards: Many<u32> = "1",
         /// Who gives the systems their addresses: `static` (the testbed) or `dhcp` (a DHCP server on their switch). A list makes a
         /// cell for each.
         default addresses: Many<AddressingRaw> = "static",
@@ -70,6 +74,8 @@ paths! {
         /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
         /// makes a cell for each.
         default wires: Many<WiringRaw> = "shared",
+        /// Network cards of each system, which share its connections. A list makes a cell for each.
+        default cards: Many<u32> = "1",
         /// Where packets are forwarded: `auto`, `kernel` or `user`. A list makes a cell for each.
         default datapath: Many<DatapathRaw> = "auto",
         /// Who gives the systems their addresses: `static` (the testbed) or `dhcp` (a DHCP server on their switch). A list makes a
@@ -98,6 +104,8 @@ paths! {
         /// Whose wires have the rate where there are several systems: one that all share (`shared`), or one to each (`own`). A list
         /// makes a cell for each.
         default wires: Many<WiringRaw> = "shared",
+        /// Network cards of each system, which share its connections. A list makes a cell for each.
+        default cards: Many<u32> = "1",
         /// The virtual switch behind the emulated one: `bridge` or `ovs`. A list makes a cell for each.
         default switch: Many<VirtualSwitchRaw> = "bridge",
         /// Who gives the systems their addresses: `static` (the testbed) or `dhcp` (a DHCP server on their switch). A list makes a

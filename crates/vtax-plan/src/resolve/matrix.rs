@@ -189,7 +189,7 @@ fn check_cards(parts: &Parts<'_>, report: &mut Report) {
             if let Some(why) = why.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
                 report
                     .error(named.span, format!("`{}` can be on no path of this plan: {why}", named.name))
-                    .help("change the path (`mtu`, `addresses`), or the card (`nic`, `nic_queues` and what else tunes it)");
+                    .help("change the path (`mtu`, `addresses`, `cards`), or the card (`nic`, `nic_queues` and what else tunes it)");
                 break;
             }
         }

@@ -1,15 +1,17 @@
 //! Paths.
 
+use std::num::NonZeroU32;
+
 use vtax_units::{BitRate, Nanos, Share};
 
-use super::check::{duration_in, name_or};
+use super::check::{counts_in, duration_in, name_or};
 use super::routed;
 use super::variants::{Named, Variants, unique};
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, shorten};
 use crate::model::{
-    CardSharing, ETHERNET_MTU, MininetSwitch, NatOptions, NetPath, NicOptions, OvsOptions, PathKind,
-    SdnOptions, UserNetwork, VirtualSwitch, Wiring,
+    CardSharing, ETHERNET_MTU, MOST_CARDS, MininetSwitch, NatOptions, NetPath, NicOptions, OvsOptions,
+    PathKind, SdnOptions, UserNetwork, VirtualSwitch, Wiring,
 };
 use crate::raw::{
     AddressingRaw, MininetRaw, NatRaw, NicRaw, OvsRaw, PathRaw, SdnRaw, VirtualSwitchRaw, VxlanRaw,
@@ -100,17 +102,17 @@ fn path(raw: &PathRaw, span: Span, report: &mut Report) -> (String, Variants<Net
         }
         PathRaw::Bridge(raw) => {
             let (name, path) = start(&raw.name, "bridge", PathKind::Bridge, report);
-            let path = wires(path, &raw.wires, raw.rate.is_some(), report);
+            let path = plugged(path, (&raw.wires, &raw.cards), raw.rate.is_some(), report);
             (name, wire!(raw).vary(path, report))
         }
         PathRaw::Gigabit(raw) => {
             let (name, path) = start(&raw.name, "gigabit", PathKind::Bridge, report);
-            let path = wires(path, &raw.wires, true, report);
+            let path = plugged(path, (&raw.wires, &raw.cards), true, report);
             (name, wire!(raw, some).vary(path, report))
         }
         PathRaw::Ovs(raw) => {
             let (name, path) = start(&raw.name, "ovs", PathKind::Ovs(OvsOptions::default()), report);
-            let path = wires(path, &raw.wires, raw.rate.is_some(), report);
+            let path = plugged(path, (&raw.wires, &raw.cards), raw.rate.is_some(), report);
             (name, wire!(raw).vary(ovs(raw, path, report), report))
         }
         PathRaw::Sdn(raw) => {
@@ -120,7 +122,7 @@ fn path(raw: &PathRaw, span: Span, report: &mut Report) -> (String, Variants<Net
         PathRaw::Bridged(raw) => {
             let kind = PathKind::Bridged(VirtualSwitch::default());
             let (name, path) = start(&raw.name, "bridged", kind, report);
-            let path = wires(path, &raw.wires, true, report);
+            let path = plugged(path, (&raw.wires, &raw.cards), true, report);
             (name, wire!(raw, some).vary(behind(path, &raw.switch, PathKind::Bridged, report), report))
         }
         PathRaw::VmVm(raw) => {
@@ -202,6 +204,20 @@ fn wires(
             .help("name the rate of each wire as well, such as `rate: 1gbit`");
     }
     path.vary("wires", &wires.value, report, |path, wires| path.wires = wires.0)
+}
+
+/// Whose wires have the rate, and network cards of each system.
+fn plugged(
+    path: Variants<NetPath>,
+    (raw, cards): (&Spanned<Many<WiringRaw>>, &Spanned<Many<u32>>),
+    has_rate: bool,
+    report: &mut Report,
+) -> Variants<NetPath> {
+    let path = wires(path, raw, has_rate, report);
+    counts_in(&cards.value, "a system has a network card", MOST_CARDS, report);
+    path.vary("cards", &cards.value, report, |path, cards| {
+        path.cards = NonZeroU32::new(cards).unwrap_or(NonZeroU32::MIN);
+    })
 }
 
 fn ovs(raw: &OvsRaw, path: Variants<NetPath>, report: &mut Report) -> Variants<NetPath> {

@@ -19,6 +19,7 @@ use vtax_units::Nanos;
 use super::agents::Agents;
 use super::setting::{Failed, Setting};
 use crate::barrier::Party;
+use crate::cards::Cards;
 use crate::failover::Qemus;
 use crate::family::instrument;
 use crate::instrument::{Ends, Measured, Site};
@@ -85,10 +86,12 @@ impl Measurement {
         };
         let limit_start = site.testbed.memory_together();
         let watching = watch_hops(order, agents);
+        let cards = Cards::look(site.testbed);
         let measured = instrument.measure(&mut site, order).map_err(broken)?;
         let hops = watching.map(told_by_hops);
         let mut facts = testbed.path_facts();
         facts.extend(limit_facts(limit_start, testbed.memory_together()));
+        facts.extend(cards.facts(testbed));
         facts.extend(merged_pages());
         if order.cell.has_balloons() {
             facts.extend(balloon_facts(testbed));

@@ -28,6 +28,21 @@ pub struct LinkStats {
     pub sent_dropped: u64,
 }
 
+impl std::ops::Add for LinkStats {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            received_packets: self.received_packets + other.received_packets,
+            sent_packets: self.sent_packets + other.sent_packets,
+            received_bytes: self.received_bytes + other.received_bytes,
+            sent_bytes: self.sent_bytes + other.sent_bytes,
+            received_dropped: self.received_dropped + other.received_dropped,
+            sent_dropped: self.sent_dropped + other.sent_dropped,
+        }
+    }
+}
+
 /// An interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Link {

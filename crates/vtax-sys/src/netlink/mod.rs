@@ -13,7 +13,7 @@ mod qdisc;
 mod socket;
 mod tunnel;
 
-pub use address::{add_address, add_route};
+pub use address::{add_address, add_route, add_route_by_several};
 pub use link::{
     BridgeOptions, Mac, Veth, VethEnd, create_bridge, create_dummy, create_veth, delete_group, delete_link,
     leave_switch, move_to, rename, set_down, set_group, set_mac, set_mtu, set_switch, set_up,
