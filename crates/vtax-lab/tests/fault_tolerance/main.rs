@@ -234,7 +234,7 @@ pub(crate) fn goes_on(pair: &FtPair, questioner: &Questioner, more: usize) {
 /// Ends the case where the guest is lost because QEMU was ended by a fault of its own.
 #[expect(clippy::exit, reason = "it ends the case's own controller")]
 fn leave_if_crashed(pair: &FtPair) {
-    let crashed = |kind: &PairEventKind| matches!(kind, PairEventKind::ServiceLost { reason } if reason.contains("(SIGSEGV)"));
+    let crashed = |kind: &PairEventKind| matches!(kind, PairEventKind::ServiceLost { reason } if reason.contains("(SIGSEGV)") || reason.contains("(SIGABRT)"));
     if pair.events().iter().any(|event| crashed(&event.kind)) {
         println!("{}", show(pair));
         std::process::exit(QEMU_CRASHED);
