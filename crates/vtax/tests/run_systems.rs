@@ -343,6 +343,28 @@ fn systems_that_ask_for_their_addresses_say_how_long_it_took() {
 }
 
 #[test]
+fn a_system_with_several_cards_says_what_each_carried() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let cards = "paths=[{gigabit: {wires: own, cards: 2}}]";
+    // Connections are kept open, each on a card of its own: of 32 all are on one in one of two billion runs.
+    let trials = run(directory.path(), &[cards, "workload.http.connections=32"]);
+    for trial in of_cell(&trials, "native.gigabit.http.count-3") {
+        for system in ["sut", "sut-2", "sut-3"] {
+            let told = trial["facts"][format!("{system}.cards")].as_str();
+            let told = told.unwrap_or_else(|| panic!("{trial}"));
+            assert!(told.starts_with("eth0 ") && told.contains("; eth1 "), "{told}");
+        }
+    }
+    for trial in of_cell(&trials, "native.gigabit.http.count-1").into_iter().filter(|trial| is_valid(trial)) {
+        let told = trial["facts"]["sut.cards"].as_str().unwrap_or_default();
+        assert!(!told.contains(" 0 %"), "{told}");
+    }
+}
+
+#[test]
 fn a_protected_machine_is_measured_beside_plain_ones() {
     if !need(&[Need::Root, Need::Vm]) {
         return;
