@@ -276,6 +276,8 @@ fn manifest(name: &str, options: &KubernetesOptions) -> Value {
         "name": "vtax",
         "image": options.image,
         "command": ["sh", "-c", WAIT],
+        // By this a run knows the machine: pods of a node come and go.
+        "env": [{ "name": "VTAX_NODE_NAME", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } }],
         "securityContext": {
             "runAsNonRoot": true,
             "runAsUser": USER,

@@ -89,7 +89,10 @@ fn the_doctor_and_a_plan_on_three_nodes_of_kubernetes() {
     let complete = ["n1", "n2", "n3"].map(|n| (format!("hosts/{n}"), "complete".to_owned()));
     assert_eq!(lab.hosts(), complete, "{told}");
     for (directory, _) in complete {
-        let run = RunDir::open(lab.path("run").join(directory)).expect("a run");
+        let run = RunDir::open(lab.path("run").join(&directory)).expect("a run");
+        // Hosts that are merged are nodes, whatever their pods were called.
+        let host = run.provenance().expect("provenance").host.name;
+        assert_eq!(format!("hosts/{host}"), directory);
         assert!(run.trials().expect("trials").len() >= 6, "{told}");
         assert!(run.provenance().expect("provenance").ended_unix_ms.is_some());
         let trials = run.trials().expect("trials");
@@ -126,8 +129,12 @@ fn a_pod_that_is_deleted_is_lost_and_its_node_is_gone_on_with() {
     let expected = [("n1", "complete"), ("n2", "lost"), ("n3", "complete"), ("n2+2", "complete")];
     assert_eq!(lab.hosts(), expected.map(|(n, state)| (format!("hosts/{n}"), state.to_owned())), "{told}");
     // What it had finished is kept.
-    let kept = RunDir::open(lab.path("run/hosts/n2")).expect("a run").trials().expect("trials");
-    assert!(!kept.is_empty());
+    let kept = RunDir::open(lab.path("run/hosts/n2")).expect("a run");
+    assert!(!kept.trials().expect("trials").is_empty());
+    // Both runs are of one node, in whatever pods.
+    let again = RunDir::open(lab.path("run/hosts/n2+2")).expect("a run");
+    let [first, second] = [kept, again].map(|run| run.provenance().expect("provenance").host.name);
+    assert_eq!((first.as_str(), second.as_str()), ("n2", "n2"));
 }
 
 #[test]
