@@ -333,11 +333,15 @@ fn a_cluster_gives_the_hosts_of_one_experiment() {
         $vtax run fixed.yaml --on k8s --image $image --host-users --out fixed & fixed=$!
         running() { [ \"$(pod_on n3)\" ]; }
         until_ running; admin get $(pod_on n3) -n vtax -o jsonpath='host users: {.spec.hostUsers}.{\"\\n\"}'
+        # A directory without a vtax in it keeps the pod between trials.
+        empty() { admin exec -n vtax $(pod_on n3) -- sh -c 'for d in /tmp/vtax-*; do [ -e $d/vtax ] || echo $d; done'; }
+        held() { first=$(empty); sleep 2; [ \"$first\" ] && [ \"$first\" = \"$(empty)\" ]; }
+        until_ held; echo 'its pod is held'
         wait $fixed; echo \"fixed: $?\"
         until_ gone; nothing_left";
     let output = lab.on_kubernetes(script);
     let told = text(&output);
-    for said in ["--image IMAGE", "no image: 2", "too few: 2", "host users: ."] {
+    for said in ["--image IMAGE", "no image: 2", "too few: 2", "host users: .", "its pod is held"] {
         assert!(told.contains(said), "{said}\n{told}");
     }
     assert_eq!(told.matches("nothing is left").count(), 2, "{told}");
