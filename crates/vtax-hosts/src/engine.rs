@@ -24,7 +24,7 @@ pub struct Machine {
     pub spec: HostSpec,
 }
 
-/// Three verbs: get hosts (the engine's own constructor), open a stream to each, end all.
+/// Three verbs: get hosts (the engine's own constructor), open a stream to each, end all. And one for those that would go by themselves.
 pub trait Engine: Sync {
     /// The hosts that there are.
     fn hosts(&self) -> &[Machine];
@@ -32,6 +32,15 @@ pub trait Engine: Sync {
     /// A program whose standard input and output are those of this script there, run by `sh`. The script has no single
     /// quotes. When the program ends, however that comes about, the script's input ends as well.
     fn command(&self, host: &Machine, script: &str) -> Command;
+
+    /// Keeps hosts until [`Engine::end`], or this process's end, also while nothing of vtax runs on them.
+    ///
+    /// # Errors
+    ///
+    /// [`HostsError::Program`] where what keeps them can't be started.
+    fn hold(&mut self) -> Result<(), HostsError> {
+        Ok(())
+    }
 
     /// Ends all that was allocated; called again it does nothing.
     ///

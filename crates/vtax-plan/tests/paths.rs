@@ -278,6 +278,7 @@ fn hosts_may_be_given_when_it_is_run() {
         assert_eq!(all, ["n2", "n3", "user@n1"]);
         let called = if nic.host == "n3" { "192.0.2.3" } else { nic.host.trim_start_matches("user@") };
         assert_eq!(nic.address, format!("{called}-ib"));
+        assert_eq!(nic.on_hosts(&names).address, nic.address, "it is there already");
         services.insert(nic.host);
     }
     assert_eq!(services.len(), 3, "each has the service once");

@@ -129,6 +129,9 @@ fn settings(line: &str) -> String {
     line.split_whitespace().filter(tells).collect::<Vec<_>>().join(" ")
 }
 
+/// Tells a vtax in a pod of Kubernetes on which node it is; its Job sets it.
+const NODE_NAME: &str = "VTAX_NODE_NAME";
+
 /// This machine.
 #[must_use]
 pub fn host() -> HostFacts {
@@ -151,9 +154,13 @@ pub fn host() -> HostFacts {
 }
 
 /// A name of this machine that stays: its host name, and the start of a hash of its machine id, since many
-/// machines have the same host name. The id itself is to stay on the machine (machine-id(5)).
+/// machines have the same host name. The id itself is to stay on the machine (machine-id(5)). In a pod it is the node's name, which the
+/// pod is told: host names of pods are new each time.
 #[must_use]
 pub(crate) fn machine_name() -> String {
+    if let Some(name) = std::env::var(NODE_NAME).ok().filter(|name| !name.is_empty()) {
+        return name;
+    }
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = if name.is_empty() { "unnamed".to_owned() } else { name };
     let Some(id) = read("/etc/machine-id") else { return name };

@@ -232,8 +232,7 @@ fn settle(options: ControllerOptions, (uid, gid): (u32, u32)) -> Result<(), (Sta
         rustix::process::setsid().map_err(|e| (Stage::Session, e.into()))?;
     }
     crate::mount::make_private().map_err(|e| (Stage::Private, plain(&e)))?;
-    // Only a name in prompts and logs.
-    let _ = rustix::system::sethostname(b"vtax");
+    // The host's name stays what it was: a run is told apart from another host's by it.
     Ok(())
 }
 

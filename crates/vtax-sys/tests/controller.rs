@@ -141,7 +141,10 @@ fn everything_dies_with_it(options: ControllerOptions) {
 }
 
 fn programs_start_in_namespaces(options: ControllerOptions) {
-    within(options, |_| {
+    let name = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let outside = name();
+    within(options, move |_| {
+        assert_eq!(name(), outside, "a run knows which host it is on");
         let (out, out_child) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         let script = "echo $$ $(hostname) $(ls /proc/self/fd | wc -l) $(ls /tmp | wc -l) $WORD; \
                       echo through >&5";

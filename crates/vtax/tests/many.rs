@@ -280,10 +280,13 @@ fn a_plan_on_three_hosts_by_ssh() {
     assert!(output.status.success(), "{told}");
     assert_eq!(lab.hosts(), ["a", "b", "c"].map(|n| (format!("hosts/{n}"), "complete".to_owned())), "{told}");
     // Each host's run is one like any other.
-    for name in ["a", "b", "c"] {
+    for (name, host) in [("a", "n1"), ("b", "n2"), ("c", "n3")] {
         let run = RunDir::open(lab.path(&format!("run/hosts/{name}"))).expect("a run");
         assert!(run.trials().expect("trials").len() >= 6);
-        assert!(run.provenance().expect("provenance").ended_unix_ms.is_some());
+        let provenance = run.provenance().expect("provenance");
+        assert!(provenance.ended_unix_ms.is_some());
+        // By its own name it is told apart from others.
+        assert!(provenance.host.name.starts_with(host), "{}", provenance.host.name);
     }
     assert!(!told.contains(".tmp/vtax-"), "something is left in a host's /tmp: {told}");
     // On a busy machine trials may not count, so that there is nothing to merge, which is said.

@@ -5,7 +5,9 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -16,6 +18,11 @@ use crate::list::{HostSpec, is_word};
 
 /// What a pod's own process does: it waits as long as there is a vtax, and a minute more. It ends well, or the Job would make another pod.
 const WAIT: &str = "t=0; while [ $t -lt 20 ]; do sleep 3; t=$((t+1)); for d in \"${TMPDIR:-/tmp}\"/vtax-*; do [ -d \"$d\" ] && t=0; done; done; exit 0";
+
+/// What keeps a pod while there is no vtax in it: a directory as one has, for as long as the stream lasts.
+const HOLD: &str = "d=$(mktemp -d \"${TMPDIR:-/tmp}/vtax-XXXXXXXX\") || exit 1; trap : HUP INT TERM; cat >/dev/null; rmdir \"$d\"";
+/// How often something is said on such a stream, so that nobody on the way takes it for one that is forgotten.
+const BEAT: Duration = Duration::from_secs(20);
 
 /// What to do about a namespace that refuses the pods.
 const LEVEL: &str = "the namespace must be at the level `privileged`, as contrib/kubernetes/rights.yaml makes one; with --host-users pods \
@@ -60,6 +67,48 @@ pub struct Kubernetes {
     context: Option<String>,
     /// Name of the Job, until it is deleted.
     job: Option<String>,
+    held: Option<Held>,
+}
+
+/// The streams that keep pods, until this is dropped.
+#[derive(Debug)]
+struct Held {
+    /// Nothing is ever said: its end is what is waited for.
+    until: Option<Sender<()>>,
+    beats: Option<JoinHandle<()>>,
+}
+
+impl Held {
+    /// Has these, whose standard input keeps something, until it is dropped.
+    fn new(mut holders: Vec<Child>) -> Result<Self, HostsError> {
+        let (until, ended) = channel::<()>();
+        let work = move || {
+            let mut streams: Vec<ChildStdin> =
+                holders.iter_mut().filter_map(|child| child.stdin.take()).collect();
+            while matches!(ended.recv_timeout(BEAT), Err(RecvTimeoutError::Timeout)) {
+                // That of a pod that is lost takes no more.
+                streams.retain_mut(|stream| stream.write_all(b"\n").is_ok());
+            }
+            drop(streams);
+            for holder in &mut holders {
+                // What it has to do there is done by the end of its stream. It may have ended, too.
+                let _ = holder.kill();
+                let _ = holder.wait();
+            }
+        };
+        let beats = std::thread::Builder::new().name("hold".into()).spawn(work);
+        Ok(Self { until: Some(until), beats: Some(beats.map_err(|e| failed(e.to_string()))?) })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.until = None;
+        if let Some(beats) = self.beats.take() {
+            // It has nothing to say.
+            let _ = beats.join();
+        }
+    }
 }
 
 impl Kubernetes {
@@ -76,7 +125,7 @@ impl Kubernetes {
         told: &dyn Fn(&str),
     ) -> Result<Self, HostsError> {
         let name = format!("vtax-{}-{}", std::process::id(), vtax_sys::clock::unix_ms() / 1000);
-        let mut found = Self { hosts: Vec::new(), context: options.context.clone(), job: None };
+        let mut found = Self { hosts: Vec::new(), context: options.context.clone(), job: None, held: None };
         let text = manifest(&name, options).to_string();
         found.kubectl(&["create", "-f", "-"], text.as_bytes())?;
         found.job = Some(name.clone());
@@ -184,7 +233,19 @@ impl Engine for Kubernetes {
         command
     }
 
+    fn hold(&mut self) -> Result<(), HostsError> {
+        let start = |host| {
+            let mut command = self.command(host, HOLD);
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+            command.spawn().map_err(|e| failed(format!("it can't be started: {e}")))
+        };
+        let holders = self.hosts.iter().map(start).collect::<Result<Vec<Child>, _>>()?;
+        self.held = Some(Held::new(holders)?);
+        Ok(())
+    }
+
     fn end(&mut self) -> Result<(), HostsError> {
+        self.held = None;
         let Some(job) = self.job.take() else { return Ok(()) };
         let deleted = self.kubectl(&["delete", "job", &job, "--wait=false", "--cascade=background"], b"");
         deleted.map(|_| ()).map_err(|e| failed(format!("job {job} may go on until its deadline: {e}")))
@@ -215,6 +276,8 @@ fn manifest(name: &str, options: &KubernetesOptions) -> Value {
         "name": "vtax",
         "image": options.image,
         "command": ["sh", "-c", WAIT],
+        // By this a run knows the machine: pods of a node come and go.
+        "env": [{ "name": "VTAX_NODE_NAME", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } }],
         "securityContext": {
             "runAsNonRoot": true,
             "runAsUser": USER,
@@ -483,6 +546,33 @@ mod tests {
     }
 
     #[test]
+    fn what_holds_a_pod_is_there_as_long_as_it_is_held() {
+        let place = tempfile::tempdir().unwrap();
+        let count = || std::fs::read_dir(place.path()).unwrap().count();
+        let start = || {
+            let mut holder = Command::new("sh");
+            holder.args(["-c", HOLD]).env("TMPDIR", place.path()).stdin(Stdio::piped());
+            holder.spawn().unwrap()
+        };
+        let mut holder = start();
+        let begun = Instant::now();
+        while count() == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "nothing holds it");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        drop(holder.stdin.take());
+        assert!(holder.wait().unwrap().success());
+        assert_eq!(count(), 0);
+        // Whoever holds several ends all.
+        let holders = [start(), start()];
+        let processes = holders.each_ref().map(|holder| format!("/proc/{}", holder.id()));
+        let held = Held::new(holders.into()).unwrap();
+        assert!(processes.iter().all(|process| std::fs::exists(process).unwrap()));
+        drop(held);
+        assert!(processes.iter().all(|process| !std::fs::exists(process).unwrap()));
+    }
+
+    #[test]
     fn pods_are_known_by_their_nodes() {
         let pod = |name: &str, node: &str, phase: &str| json!({ "metadata": { "name": name }, "spec": { "nodeName": node }, "status": { "phase": phase } });
         let pods = json!({ "items": [pod("j-1-b", "n2", "Running"), pod("j-0-a", "n1", "Running"), pod("j-2-c", "n3", "Pending")] });
@@ -529,7 +619,7 @@ mod tests {
             name: "n1".to_owned(),
             spec: HostSpec { address: "j-0-a".to_owned(), ..HostSpec::default() },
         };
-        let engine = Kubernetes { hosts: vec![host], context: options().context, job: None };
+        let engine = Kubernetes { hosts: vec![host], context: options().context, job: None, held: None };
         let command = engine.command(&engine.hosts()[0], "true");
         let words: Vec<&str> = command.get_args().map(|a| a.to_str().unwrap()).collect();
         assert_eq!(

@@ -535,7 +535,7 @@ impl NicOptions {
     }
 
     /// The same with hosts that were given, in their order, each with what other hosts call it. A place for which there is none stays as
-    /// it is.
+    /// it is, and so does what is on its hosts already.
     #[must_use]
     pub fn on_hosts(&self, names: &[(&str, &str)]) -> Self {
         if !self.given {
@@ -546,7 +546,9 @@ impl NicOptions {
             number.and_then(|number| names.get(number.checked_sub(1)?)).copied()
         };
         let named = |place: &String| given(place).map_or_else(|| place.clone(), |(name, _)| name.to_owned());
-        let address = self.address_of(given(&self.host).map_or(&self.host, |(_, network)| network));
+        // What is on its hosts already has the address that one of them is known by.
+        let address =
+            given(&self.host).map_or_else(|| self.address.clone(), |(_, network)| self.address_of(network));
         let generators = self.generators.iter().map(named).collect();
         Self { address, host: named(&self.host), generators, ..self.clone() }
     }

@@ -191,19 +191,24 @@ fn latency(all: &[MergedLatency]) -> Markup {
     let titles: Vec<String> = names.iter().map(|name| format!("{name} %")).collect();
     let columns: Vec<(&str, bool)> =
         columns.into_iter().chain(titles.iter().map(|title| (title.as_str(), true))).collect();
-    let mut table = PlainTable::new("", &columns);
+    let mut table = PlainTable::new("whole", &columns);
     for latency in all {
         let mut cells = vec![latency.measure.clone(), latency.hosts.to_string(), latency.answers.to_string()];
         cells.extend(names.iter().map(|name| match latency.percentiles.get(*name) {
-            Some((value, low, high)) => {
-                format!("{} ({} to {})", duration(*value), duration(*low), duration(*high))
-            }
+            Some((value, ..)) if latency.hosts < 2 => duration(*value),
+            Some((value, low, high)) => with_range(*value, *low, *high),
             None => String::new(),
         }));
         table.push(&latency.environment, cells);
     }
     m.add(&scrolling(&table.finish()));
     m
+}
+
+/// A percentile with the lowest and the highest host's own, which may stand below it but isn't broken itself.
+fn with_range(value: f64, low: f64, high: f64) -> String {
+    let [value, low, high] = [value, low, high].map(|ns| duration(ns).replace(' ', "\u{a0}"));
+    format!("{value} ({low}\u{a0}to\u{a0}{high})")
 }
 
 fn hosts(m: &Merged) -> Markup {
@@ -214,7 +219,7 @@ fn hosts(m: &Merged) -> Markup {
         ("Started", false),
         ("Trials that count", true),
     ];
-    let mut table = PlainTable::new("", &columns);
+    let mut table = PlainTable::new("whole", &columns);
     for host in &m.hosts {
         for run in &host.runs {
             let complete = if run.complete { "" } else { ", not complete" };

@@ -92,6 +92,7 @@ impl OnArgs {
             add("--hosts", Some(asked.to_string().into()));
             add("--image", self.image.as_ref().map(Into::into));
             add("--wait", Some(self.wait.to_string().into()));
+            words.extend(self.host_users.then(|| "--host-users".into()));
         }
         Ok(words)
     }

@@ -3,6 +3,9 @@
 //! Building it takes minutes, so these tests are run by `make k8s-test` and not with the others. Everything is done as a user who has the
 //! rights of contrib/kubernetes/rights.yaml and no others; `admin` in a script is who may do all.
 
+use vtax_store::record::{InvalidReason, TrialRecord, Validity};
+
+use super::roles::{assert_given, on_given, run_of};
 use super::*;
 
 /// What every script begins with. `pod_on NODE` is the pod there, `gone` holds once no Job and no pod of vtax is left.
@@ -86,7 +89,10 @@ fn the_doctor_and_a_plan_on_three_nodes_of_kubernetes() {
     let complete = ["n1", "n2", "n3"].map(|n| (format!("hosts/{n}"), "complete".to_owned()));
     assert_eq!(lab.hosts(), complete, "{told}");
     for (directory, _) in complete {
-        let run = RunDir::open(lab.path("run").join(directory)).expect("a run");
+        let run = RunDir::open(lab.path("run").join(&directory)).expect("a run");
+        // Hosts that are merged are nodes, whatever their pods were called.
+        let host = run.provenance().expect("provenance").host.name;
+        assert_eq!(format!("hosts/{host}"), directory);
         assert!(run.trials().expect("trials").len() >= 6, "{told}");
         assert!(run.provenance().expect("provenance").ended_unix_ms.is_some());
         let trials = run.trials().expect("trials");
@@ -123,8 +129,12 @@ fn a_pod_that_is_deleted_is_lost_and_its_node_is_gone_on_with() {
     let expected = [("n1", "complete"), ("n2", "lost"), ("n3", "complete"), ("n2+2", "complete")];
     assert_eq!(lab.hosts(), expected.map(|(n, state)| (format!("hosts/{n}"), state.to_owned())), "{told}");
     // What it had finished is kept.
-    let kept = RunDir::open(lab.path("run/hosts/n2")).expect("a run").trials().expect("trials");
-    assert!(!kept.is_empty());
+    let kept = RunDir::open(lab.path("run/hosts/n2")).expect("a run");
+    assert!(!kept.trials().expect("trials").is_empty());
+    // Both runs are of one node, in whatever pods.
+    let again = RunDir::open(lab.path("run/hosts/n2+2")).expect("a run");
+    let [first, second] = [kept, again].map(|run| run.provenance().expect("provenance").host.name);
+    assert_eq!((first.as_str(), second.as_str()), ("n2", "n2"));
 }
 
 #[test]
@@ -301,4 +311,90 @@ fn what_a_cluster_refuses_is_said_with_the_way_out() {
         "nothing is left",
     ];
     expect(&output, 0, &words);
+}
+
+/// The first of three nodes has the service in every round, the others make the load.
+fn fixed_roles() -> String {
+    on_given("").replace(", draw: true", "")
+}
+
+#[test]
+#[ignore = "takes Kubernetes: make k8s-test"]
+fn a_cluster_gives_the_hosts_of_one_experiment() {
+    let Some(lab) = kubernetes() else { return };
+    lab.write("roles.yaml", &on_given(""));
+    lab.write("fixed.yaml", &fixed_roles().replace("repeat: 3", "repeat: 1"));
+    let script = "
+        $vtax run roles.yaml --on k8s --out none; echo \"no image: $?\"
+        $vtax run roles.yaml --on k8s --image $image --hosts 2 --out none; echo \"too few: $?\"
+        $vtax run roles.yaml --on k8s --image $image --out run; echo \"run: $?\"
+        until_ gone; nothing_left
+        # Agents need no namespaces, and so pods need not have any.
+        $vtax run fixed.yaml --on k8s --image $image --host-users --out fixed & fixed=$!
+        running() { [ \"$(pod_on n3)\" ]; }
+        until_ running; admin get $(pod_on n3) -n vtax -o jsonpath='host users: {.spec.hostUsers}.{\"\\n\"}'
+        # A directory without a vtax in it keeps the pod between trials.
+        empty() { admin exec -n vtax $(pod_on n3) -- sh -c 'for d in /tmp/vtax-*; do [ -e $d/vtax ] || echo $d; done'; }
+        held() { first=$(empty); sleep 2; [ \"$first\" ] && [ \"$first\" = \"$(empty)\" ]; }
+        until_ held; echo 'its pod is held'
+        wait $fixed; echo \"fixed: $?\"
+        until_ gone; nothing_left";
+    let output = lab.on_kubernetes(script);
+    let told = text(&output);
+    for said in ["--image IMAGE", "no image: 2", "too few: 2", "host users: .", "its pod is held"] {
+        assert!(told.contains(said), "{said}\n{told}");
+    }
+    assert_eq!(told.matches("nothing is left").count(), 2, "{told}");
+    assert_given(&lab, ["n1", "n2", "n3"], &told);
+    assert!(run_of(&lab).provenance().expect("provenance").ended_unix_ms.is_some(), "{told}");
+    let fixed = RunDir::open(lab.path("fixed")).expect("a run").trials().expect("trials");
+    for trials in [run_of(&lab).trials().expect("trials"), fixed] {
+        // Whether they count is for a quiet machine to say.
+        let measured: Vec<&TrialRecord> = trials.iter().filter(|trial| trial.finding().is_some()).collect();
+        assert!(!measured.is_empty(), "{trials:?}\n{told}");
+        for record in measured {
+            // The service is met at its pod's own address, over the network of the pods.
+            let number = record.facts["path.nic.host"].trim_start_matches('n');
+            let network = format!("10.98.1{number}.");
+            assert!(record.facts["path.nic.address"].starts_with(&network), "{:?}", record.facts);
+            for generator in &record.generators {
+                assert!(generator.load.as_ref().is_some_and(|load| load.counts.ok > 0), "{generator:?}");
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "takes Kubernetes: make k8s-test"]
+fn a_generators_pod_that_is_killed_makes_the_trial_invalid_and_is_gone_on_with() {
+    let Some(lab) = kubernetes() else { return };
+    lab.write(
+        "roles.yaml",
+        &fixed_roles().replace("duration: 1s", "duration: 12s").replace("repeat: 3", "repeat: 1"),
+    );
+    let script = "
+        $vtax run roles.yaml --on k8s --image $image --out run & run=$!
+        # Its agent is there: its load begins some seconds later, and then takes a dozen.
+        begun() { admin exec -n vtax $(pod_on n3) -- sh -c 'ls -d /tmp/vtax-*/node'; }
+        until_ begun; sleep 6
+        admin delete -n vtax $(pod_on n3) --grace-period=0 --force --wait=false
+        wait $run; echo \"run: $?\"
+        until_ gone; nothing_left
+        $vtax run --resume run --on k8s --image $image; echo \"resumed: $?\"
+        until_ gone; nothing_left";
+    let output = lab.on_kubernetes(script);
+    let told = text(&output);
+    assert!(told.contains("run: 3") && told.contains("resumed: "), "{told}");
+    assert_eq!(told.matches("nothing is left").count(), 2, "{told}");
+    let trials = run_of(&lab).trials().expect("trials");
+    let reason = |record: &TrialRecord| match &record.validity {
+        Validity::Invalid { reason, detail } => Some((*reason, detail.clone())),
+        Validity::Valid => None,
+    };
+    let (first, detail) = reason(&trials[0]).unwrap_or_else(|| panic!("it counts: {told}"));
+    assert_eq!(first, InvalidReason::MeasureFailed, "{detail}");
+    assert!(detail.contains("`client-2 on n3`"), "{detail}");
+    // What is measured afterwards is measured by another pod of that node.
+    assert!(trials.iter().any(|trial| trial.finding().is_some()), "{trials:?}\n{told}");
+    assert!(run_of(&lab).provenance().expect("provenance").ended_unix_ms.is_some(), "{told}");
 }

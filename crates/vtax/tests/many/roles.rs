@@ -50,11 +50,11 @@ fn there() -> String {
 /// Control groups are the machine's, whose others don't see each other's processes from here.
 const ALONE: &str = "umount -R -l /sys/fs/cgroup 2>/dev/null;";
 
-fn run_of(lab: &Lab) -> RunDir {
+pub(super) fn run_of(lab: &Lab) -> RunDir {
     RunDir::open(lab.path("run")).expect("a run")
 }
 
-fn provenance_of(lab: &Lab) -> Provenance {
+pub(super) fn provenance_of(lab: &Lab) -> Provenance {
     run_of(lab).provenance().expect("provenance")
 }
 
@@ -345,7 +345,7 @@ fn a_controller_that_dies_leaves_no_generator_and_is_gone_on_with() {
 }
 
 /// Roles on hosts that are given: the same service twice, in as many rounds as there are hosts.
-fn on_given(options: &str) -> String {
+pub(super) fn on_given(options: &str) -> String {
     let roles = format!("nic: {{hosts: 3, draw: true{options}}}");
     let plan = plan(1.0, &there()).replace("repeat: 2", "repeat: 3");
     let (head, _) = plan.split_once("  nic:").expect("paths");
@@ -354,7 +354,7 @@ fn on_given(options: &str) -> String {
 }
 
 /// What each trial says of its hosts, where one was built; each host once has the service.
-fn assert_given(lab: &Lab, names: [&str; 3], told: &str) {
+pub(super) fn assert_given(lab: &Lab, names: [&str; 3], told: &str) {
     let mut services = BTreeSet::new();
     for record in run_of(lab).trials().expect("trials") {
         let Some(host) = record.facts.get("path.nic.host") else { continue };

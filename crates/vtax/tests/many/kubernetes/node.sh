@@ -39,6 +39,11 @@ cat >/run/cni/pods.conflist <<END
 {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "pods", "isGateway": true,
  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.98.$number.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 END
+# The pods' networks are one: each node leads to the others', as a cluster's network does.
+echo 1 >/proc/sys/net/ipv4/ip_forward
+for other in 11 12 13; do
+    [ "$other" = "$number" ] || ip route add "10.98.$other.0/24" via "10.99.0.$other"
+done
 cat >/run/containerd.toml <<END
 version = 2
 root = "$dir/$name.var/containerd"
