@@ -590,6 +590,7 @@ fn outcome_of(phase: &PhaseResult) -> ImsOutcome {
         }],
         stray: Default::default(),
         pools: Default::default(),
+        connections: None,
         probe_clocks: Default::default(),
     }
 }

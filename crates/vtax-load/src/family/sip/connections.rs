@@ -36,6 +36,16 @@ impl SipConnections {
     }
 }
 
+impl SipConnections {
+    /// Empties the histograms, which a run keeps elsewhere.
+    pub fn forget_histograms(&mut self) {
+        self.connect = LatencyHistogram::new();
+        if let Some(tls) = &mut self.tls {
+            (tls.full, tls.resumed) = Default::default();
+        }
+    }
+}
+
 /// What all connections of a worker have in common.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos, Rate, Share};
 
+use super::script::model::is_false;
 use crate::family::ftp::model::TlsVersion;
 use crate::model::load::Arrivals;
 
@@ -35,7 +36,7 @@ pub struct SipOptions {
     pub workers: Option<u32>,
     /// Connections speak TLS, and nothing else, with a certificate made at its start. The workload says so: see
     /// [`ServiceKind::for_workload`](crate::model::ServiceKind::for_workload).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub tls: bool,
 }
 
@@ -57,7 +58,7 @@ pub struct KamailioOptions {
     pub media_relay: Option<MediaRelay>,
     /// Connections speak TLS, and nothing else, with a certificate made at its start. The workload says so: see
     /// [`ServiceKind::for_workload`](crate::model::ServiceKind::for_workload).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub tls: bool,
 }
 
@@ -117,7 +118,7 @@ pub struct SipWorkload {
     /// Transport between generator and service.
     pub transport: SipTransport,
     /// TLS, where that is the transport.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "SipTls::is_usual")]
     pub tls: SipTls,
     /// Who may call. The service is provisioned with the same.
     pub subscribers: Subscribers,
@@ -202,6 +203,14 @@ pub struct SipTls {
     pub cipher: Option<String>,
     /// Whether connections resume sessions of earlier ones.
     pub resume: bool,
+}
+
+impl SipTls {
+    /// Whether nothing is said of it.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Default for SipTls {

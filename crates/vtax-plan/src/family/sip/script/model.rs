@@ -58,7 +58,7 @@ pub struct ScriptWorkload {
     /// Transport between generator and service.
     pub transport: SipTransport,
     /// TLS, where that is the transport.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "SipTls::is_usual")]
     pub tls: SipTls,
     /// A connection for each call, in place of one for each source address that all share.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -94,7 +94,7 @@ pub struct ScriptWorkload {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-const fn is_false(value: &bool) -> bool {
+pub(crate) const fn is_false(value: &bool) -> bool {
     !*value
 }
 
