@@ -34,7 +34,7 @@ ft-chaos: build ## random schedules of faults, and whether what is said of them 
 check: ## format, lints, licences
 	@cargo xtask check
 
-fuzz: ## a short run of every fuzz target (needs a nightly compiler)
+fuzz: ## a short run of every fuzz target
 	@cargo xtask fuzz
 
 deb: build ## a Debian package, target/vtax_VERSION_ARCH.deb

@@ -100,6 +100,7 @@ fn service() -> Service {
             t1: Nanos::from_millis(100),
             location: LocationMode::WriteBack,
             media_relay: None,
+            tls: false,
         }),
         ready_timeout: Nanos::from_secs(60),
         stop_timeout: Nanos::from_secs(10),

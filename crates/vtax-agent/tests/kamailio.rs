@@ -33,6 +33,7 @@ fn main() {
             t1: Nanos::from_millis(500),
             location: LocationMode::WriteBack,
             media_relay: None,
+            tls: false,
         }),
         ready_timeout: LIMIT.into(),
         stop_timeout: Nanos::from_secs(20),

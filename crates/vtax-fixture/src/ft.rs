@@ -590,6 +590,7 @@ fn outcome_of(phase: &PhaseResult) -> ImsOutcome {
         }],
         stray: Default::default(),
         pools: Default::default(),
+        connections: None,
         probe_clocks: Default::default(),
     }
 }
@@ -692,7 +693,7 @@ fn cell(base: &Cell, name: &str, mode: Option<FtMode>, options: &Options) -> Cel
     };
     if options.sip {
         cell.service.name = service.to_owned();
-        cell.service.kind = ServiceKind::Sip(SipOptions { port: 5060, workers: None });
+        cell.service.kind = ServiceKind::Sip(SipOptions { port: 5060, workers: None, tls: false });
         let part = |(scenario, _, share): &(Scenario, SipMetric, f64)| MixPart {
             scenario: *scenario,
             share: Share(*share),

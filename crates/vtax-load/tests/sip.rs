@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use support::*;
 use vtax_load::sip::*;
-use vtax_load::{Control, LoadError};
-use vtax_plan::model::{Scenario, SipMetric, SipTransport};
+use vtax_load::{Control, LoadError, Verify};
+use vtax_plan::model::{Scenario, SipMetric, SipTransport, TlsVersion};
 use vtax_units::{Bytes, Nanos};
 
 #[test]
@@ -62,6 +62,72 @@ fn every_scenario_succeeds_over_tcp() {
         assert_eq!(scenario.retransmissions, 0);
         assert!(scenario.succeeded > 10, "{scenario:?}");
     }
+}
+
+/// Connections that a session makes: one for each worker and source address, over which everything goes and comes.
+fn stays_connected(result: &SipResult, addresses: usize) {
+    let connections = result.connections.as_ref().unwrap();
+    let workers = result.phases[0].generator.workers as usize;
+    assert_eq!(connections.connect.len() as usize, workers * addresses, "{connections:?}");
+    let Some(tls) = &connections.tls else { return };
+    assert_eq!((tls.done(), tls.failed), (connections.connect.len(), 0), "{tls:?}");
+    assert!(tls.agreed.as_ref().is_some_and(|agreed| agreed.starts_with("TLS 1.3 ")), "{tls:?}");
+}
+
+#[test]
+fn every_scenario_succeeds_over_tls_and_its_connections_stay() {
+    let (server, authority) = Embedded::secure();
+    let mut spec = spec(server.address, 400);
+    spec.workload.transport = SipTransport::Tls;
+    spec.verify = Verify::Authorities { name: "127.0.0.1".to_owned(), roots: vec![authority] };
+    spec.local = vec![[127, 0, 0, 2].into(), [127, 0, 0, 3].into()];
+    spec.workload.mix = Scenario::ALL.map(|scenario| part(scenario, 0.1)).to_vec();
+    let mut session = SipSession::open(&spec).unwrap();
+    let result = run(&mut session, &profile(vec![registration(400.0), mix("step 1", 200.0, 2_000)]));
+    assert_eq!((&result.stopped, &result.stray), (&None, &BTreeMap::new()));
+    for scenario in result.phases.iter().flat_map(|p| &p.scenarios) {
+        assert_eq!(scenario.attempts, scenario.succeeded, "{scenario:?}");
+        assert!(scenario.succeeded > 10, "{scenario:?}");
+    }
+    stays_connected(&result, 2);
+}
+
+#[test]
+fn a_service_that_is_not_the_one_is_not_spoken_to() {
+    let (server, _) = Embedded::secure();
+    let other = vtax_service::Certificate::new([127, 0, 0, 1].into()).unwrap();
+    let mut spec = asking(server.address, SipTransport::Tls, false);
+    spec.verify = Verify::Authorities { name: "127.0.0.1".to_owned(), roots: vec![other.certificate] };
+    spec.pool.timeout = Nanos::from_millis(300);
+    let result = attempt(&spec);
+    let figures = result.details.and_then(|details| details.script).unwrap();
+    assert_eq!(figures.succeeded, 0, "{figures:?}");
+    let connections = figures.connections.unwrap();
+    let tls = connections.tls.unwrap();
+    assert!(tls.failed > 0 && tls.done() == 0, "{tls:?}");
+    assert!(connections.first_failure.unwrap().contains("certificate"), "it says why");
+    assert!(figures.stray.contains_key("handshake-failed"), "{:?}", figures.stray);
+}
+
+#[test]
+fn calls_have_connections_of_their_own_where_that_is_wanted() {
+    let (server, _) = Embedded::secure();
+    let shared = ask(&asking(server.address, SipTransport::Tls, false)).connections.unwrap();
+    assert!(shared.connect.len() < 10, "{shared:?}");
+    let mut spec = asking(server.address, SipTransport::Tls, true);
+    let figures = ask(&spec);
+    let connections = figures.connections.unwrap();
+    let tls = connections.tls.unwrap();
+    assert_eq!((connections.connect.len(), tls.done(), tls.failed), (figures.calls, figures.calls, 0));
+    // Each worker's first has nothing to resume.
+    assert!(!tls.full.is_empty() && !tls.resumed.is_empty(), "{tls:?}");
+    assert_eq!(figures.stray, BTreeMap::new());
+    spec.tls.resume = false;
+    spec.tls.version = Some(TlsVersion::V12);
+    let figures = ask(&spec);
+    let tls = figures.connections.unwrap().tls.unwrap();
+    assert_eq!((tls.full.len(), tls.resumed.len()), (figures.calls, 0));
+    assert!(tls.agreed.unwrap().starts_with("TLS 1.2 "));
 }
 
 #[test]

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use support::*;
 use vtax_load::sip::*;
-use vtax_load::{ArrivalProcess, ConnectionPool, Control, Model, Part, RequestStep, Segment};
+use vtax_load::{ArrivalProcess, ConnectionPool, Control, Model, Part, RequestStep, Segment, Verify};
 use vtax_plan::model::{
-    KamailioOptions, LocationMode, MediaRelay, Scenario, Service, ServiceKind, SipMetric, SipTransport,
-    VoiceLaw,
+    KamailioOptions, LocationMode, MediaRelay, Scenario, Service, ServiceKind, SipMetric, SipTls,
+    SipTransport, TlsVersion, VoiceLaw,
 };
 use vtax_service::{Place, RunningService, missing};
 use vtax_units::{Bytes, CpuSet, Nanos, Rate};
@@ -23,11 +23,11 @@ const SUBSCRIBERS: u32 = 400;
 /// Kamailio with its private directory, for as long as a test lasts; `None`, with the reason, where
 /// it isn't installed.
 fn kamailio() -> Option<(RunningService, tempfile::TempDir)> {
-    start(None)
+    start(None, false)
 }
 
 #[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
-fn start(media_relay: Option<MediaRelay>) -> Option<(RunningService, tempfile::TempDir)> {
+fn start(media_relay: Option<MediaRelay>, tls: bool) -> Option<(RunningService, tempfile::TempDir)> {
     let service = Service {
         name: "kamailio".to_owned(),
         kind: ServiceKind::Kamailio(KamailioOptions {
@@ -37,6 +37,7 @@ fn start(media_relay: Option<MediaRelay>) -> Option<(RunningService, tempfile::T
             t1: Nanos::from_millis(500),
             location: LocationMode::WriteBack,
             media_relay,
+            tls,
         }),
         ready_timeout: Nanos::from_secs(60),
         stop_timeout: Nanos::from_secs(20),
@@ -61,7 +62,7 @@ fn start(media_relay: Option<MediaRelay>) -> Option<(RunningService, tempfile::T
 }
 
 fn every_scenario(transport: SipTransport) {
-    let Some((server, _directory)) = kamailio() else { return };
+    let Some((server, _directory)) = start(None, transport == SipTransport::Tls) else { return };
     let mut spec = spec(server.address(), SUBSCRIBERS);
     spec.workload.transport = transport;
     spec.workload.mix = Scenario::ALL.map(|scenario| part(scenario, 0.1)).to_vec();
@@ -76,6 +77,13 @@ fn every_scenario(transport: SipTransport) {
     let again = (SipMetric::Reg1, Scenario::ReRegistration);
     assert!(!result.phases[1].metrics.iter().any(|m| (m.metric, m.scenario) == again));
     assert_eq!(result.pools.busy, 0);
+    // One connection for each worker, over which calls come too, and no other.
+    if let Some(connections) = &result.connections {
+        let workers = u64::from(result.phases[0].generator.workers);
+        assert_eq!(connections.connect.len(), workers, "{connections:?}");
+        let handshakes = connections.tls.as_ref().map(|tls| (tls.done(), tls.failed));
+        assert_eq!(handshakes, (transport == SipTransport::Tls).then_some((workers, 0)));
+    }
     server.stop().unwrap();
 }
 
@@ -87,6 +95,26 @@ fn every_scenario_succeeds_with_kamailio() {
 #[test]
 fn every_scenario_succeeds_with_kamailio_over_tcp() {
     every_scenario(SipTransport::Tcp);
+}
+
+#[test]
+fn every_scenario_succeeds_with_kamailio_over_tls() {
+    every_scenario(SipTransport::Tls);
+}
+
+#[test]
+fn each_call_has_its_handshake_with_kamailio_where_that_is_wanted() {
+    let Some((server, _directory)) = start(None, true) else { return };
+    for version in [TlsVersion::V12, TlsVersion::V13] {
+        let mut spec = asking(server.address(), SipTransport::Tls, true);
+        spec.tls = SipTls { version: Some(version), resume: false, ..SipTls::default() };
+        let figures = ask(&spec);
+        let tls = figures.connections.unwrap().tls.unwrap();
+        assert_eq!((tls.full.len(), tls.resumed.len(), tls.failed), (figures.calls, 0, 0), "{tls:?}");
+        let name = if version == TlsVersion::V12 { "TLS 1.2 " } else { "TLS 1.3 " };
+        assert!(tls.agreed.as_ref().is_some_and(|agreed| agreed.starts_with(name)), "{tls:?}");
+    }
+    server.stop().unwrap();
 }
 
 /// What is wrong on the generator's side has the same names as with the embedded server.
@@ -127,7 +155,7 @@ fn relayed_packets(port: u16) -> u64 {
 /// The plan's own scenario: every packet goes to rtpengine, and from there to this end again.
 #[test]
 fn sound_goes_through_rtpengine() {
-    let Some((server, _directory)) = start(Some(MediaRelay::Rtpengine)) else { return };
+    let Some((server, _directory)) = start(Some(MediaRelay::Rtpengine), false) else { return };
     let media = MediaOptions {
         law: VoiceLaw::Mu,
         packet: Nanos::from_millis(20),
@@ -153,6 +181,9 @@ fn sound_goes_through_rtpengine() {
         injections: Vec::new(),
         local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         transport: SipTransport::Udp,
+        tls: SipTls::default(),
+        verify: Verify::Nothing,
+        connection_per_call: false,
         seed: 1,
         part: Part::default(),
     };

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use vtax_load::sip::{ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, answer_script};
 use vtax_load::{
-    ArrivalProcess, ConnectionPool, Control, LoadError, LoadResult, Model, Part, RequestStep, Segment,
+    ArrivalProcess, ConnectionPool, Control, LoadError, LoadResult, Model, Part, RequestStep, Segment, Verify,
 };
-use vtax_plan::model::SipTransport;
+use vtax_plan::model::{SipTls, SipTransport};
 use vtax_sys::free_port;
 use vtax_units::{CpuSet, Nanos, Rate};
 
@@ -66,6 +66,9 @@ fn spec(target: SocketAddr, scenario: &str, transport: SipTransport) -> ScriptSp
         injections: Vec::new(),
         local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         transport,
+        tls: SipTls::default(),
+        verify: Verify::Nothing,
+        connection_per_call: false,
         seed: 1,
         part: Part::default(),
     }

@@ -9,8 +9,10 @@ use std::time::Duration;
 use vtax_load::sip::{
     MediaOptions, ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, answer_script, answering,
 };
-use vtax_load::{ArrivalProcess, ConnectionPool, Control, LoadResult, Model, Part, RequestStep, Segment};
-use vtax_plan::model::{SipTransport, VoiceLaw};
+use vtax_load::{
+    ArrivalProcess, ConnectionPool, Control, LoadResult, Model, Part, RequestStep, Segment, Verify,
+};
+use vtax_plan::model::{SipTls, SipTransport, VoiceLaw};
 use vtax_units::{CpuSet, Nanos, Rate};
 
 /// A caller that offers both laws and hangs up after half a second.
@@ -77,6 +79,9 @@ fn spec(target: SocketAddr, scenario: &str, media_port: u16) -> ScriptSpec {
         injections: Vec::new(),
         local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         transport: SipTransport::Udp,
+        tls: SipTls::default(),
+        verify: Verify::Nothing,
+        connection_per_call: false,
         seed: 1,
         part: Part::default(),
     }

@@ -80,6 +80,7 @@ mod tests {
             t1: Nanos::from_millis(500),
             location: LocationMode::WriteBack,
             media_relay: None,
+            tls: false,
         });
         let (ready_timeout, stop_timeout) = (Nanos::from_secs(1), Nanos::from_secs(1));
         let service = Service { name: "kamailio".into(), kind, ready_timeout, stop_timeout };

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use vtax_load::sip::{MetricResult, PhaseResult, Pools, ScenarioResult};
+use vtax_load::sip::{MetricResult, PhaseResult, Pools, ScenarioResult, SipConnections};
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_units::{Nanos, Rate};
 
@@ -35,6 +35,9 @@ pub struct ImsOutcome {
     pub stray: BTreeMap<String, u64>,
     /// Subscribers by pool at the end.
     pub pools: Pools,
+    /// Its connections; `None` over UDP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<SipConnections>,
     /// By node: nanoseconds to add to `at_ns` of `probes.parquet` to have the time since 1970.
     pub probe_clocks: BTreeMap<String, i64>,
 }

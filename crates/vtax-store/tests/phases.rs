@@ -84,6 +84,7 @@ fn outcome(phase: &PhaseResult) -> ImsOutcome {
         }],
         stray: BTreeMap::new(),
         pools: Pools::default(),
+        connections: None,
         probe_clocks: BTreeMap::from([("sut".to_owned(), -5)]),
     }
 }

@@ -242,6 +242,81 @@ fn calls_are_as_the_schema_has_them() {
     assert_eq!(valid("calls", &answered_calls())["ended"], "complete");
 }
 
+/// Of SIPp's uac, what all servers answer.
+const CALL: &str = include_str!("../../../plans/voice-calls-quick.xml");
+
+#[test]
+fn calls_after_a_scenario_are_as_the_schema_has_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("call.xml");
+    std::fs::write(&file, CALL).expect("written");
+    let file = file.to_str().expect("text");
+    let mut answering = Command::new(VTAX)
+        .args(["load", "sip", "--uas", "127.0.0.1:0", "--media", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("vtax starts");
+    let mut printed = BufReader::new(answering.stdout.take().expect("piped"));
+    let mut line = String::new();
+    printed.read_line(&mut line).expect("a line");
+    let address = line.trim_end().rsplit_once("sip:").expect("an address").1;
+    let calls = ["--rate", "20/s", "--duration", "500ms", "--pause", "300ms", "--json"];
+    let output = load(&[&["sip", address, "--scenario-file", file, "--media"][..], &calls].concat());
+    let found = valid("requests", &output);
+    assert!(found["result"]["details"]["script"]["sound"]["calls"].as_u64() > Some(0), "{found}");
+    kill_process(Pid::from_child(&answering), Signal::INT).expect("it runs");
+    let mut stdout = Vec::new();
+    printed.read_to_end(&mut stdout).expect("JSON");
+    let answered = Output { stdout, ..answering.wait_with_output().expect("it ends") };
+    assert!(valid("script_figures", &answered)["sound"]["calls"].as_u64() > Some(0));
+}
+
+#[test]
+fn sip_over_tls_is_as_the_schema_has_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let made = vtax_service::Certificate::new([127, 0, 0, 1].into()).expect("a certificate");
+    let [certificate, key, authority, scenario] =
+        ["certificate.pem", "key.pem", "authority.der", "options.xml"]
+            .map(|name| directory.path().join(name));
+    for (path, text) in [(&certificate, &made.pem[0][..]), (&key, &made.pem[1]), (&scenario, OPTIONS)] {
+        std::fs::write(path, text).expect("written");
+    }
+    std::fs::write(&authority, &made.certificate).expect("written");
+    let [certificate, key, authority, scenario] =
+        [&certificate, &key, &authority, &scenario].map(|path| path.to_str().expect("text"));
+    let common = ["service", "sip", "--listen", "127.0.0.1:0", "--subscribers", "100"];
+    let server = Server::start(&[&common[..], &["--certificate", certificate, "--key", key]].concat());
+    let secure = ["--transport", "tls", "--authority", authority, "--duration", "500ms", "--json"];
+    let quick = ["--subscribers", "100", "--registration-rate", "1000/s", "--ring", "10ms", "--hold", "10ms"];
+    let output = load(&[&["sip", &server.address, "--rate", "50/s"][..], &secure, &quick].concat());
+    let found = valid("sip", &output);
+    assert_eq!(found["result"]["connections"]["tls"]["failed"], 0, "{found}");
+    let calls =
+        ["sip", &server.address, "--scenario-file", scenario, "--connection-per-call", "--rate", "50/s"];
+    let output = load(&[&calls[..], &secure, &["--tls-version", "1.3"]].concat());
+    let found = &valid("requests", &output)["result"]["details"]["script"];
+    assert!(found["succeeded"].as_u64() > Some(0) && found["succeeded"] == found["calls"], "{found}");
+}
+
+/// A client's scenario that asks what the server can do.
+const OPTIONS: &str = r#"<?xml version="1.0"?>
+<scenario name="asks">
+  <send><![CDATA[
+
+OPTIONS sip:[remote_ip]:[remote_port] SIP/2.0
+Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+From: <sip:a@[local_ip]:[local_port]>;tag=[call_number]
+To: <sip:[remote_ip]:[remote_port]>
+Call-ID: [call_id]
+CSeq: 1 OPTIONS
+Max-Forwards: 70
+Content-Length: 0
+
+  ]]></send>
+  <recv response="200"/>
+</scenario>
+"#;
+
 #[test]
 fn network_tests_are_as_the_schema_has_them() {
     let server = Server::start(&["load", "tcp", "--server", "--listen", "127.0.0.1:0"]);

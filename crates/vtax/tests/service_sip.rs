@@ -49,7 +49,7 @@ fn the_catalogue_starts_and_stops_it() {
     let directory = tempfile::tempdir().unwrap();
     let service = Service {
         name: "sip".into(),
-        kind: ServiceKind::Sip(SipOptions { port: vtax_sys::free_port(), workers: Some(2) }),
+        kind: ServiceKind::Sip(SipOptions { port: vtax_sys::free_port(), workers: Some(2), tls: false }),
         ready_timeout: Nanos(10_000_000_000),
         stop_timeout: Nanos(5_000_000_000),
     };

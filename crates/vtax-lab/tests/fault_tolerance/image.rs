@@ -57,6 +57,7 @@ fn kamailio() -> Vec<Service> {
         t1: Nanos::from_millis(500),
         location: LocationMode::WriteThrough,
         media_relay: None,
+        tls: false,
     };
     vec![service("kamailio", ServiceKind::Kamailio(options))]
 }

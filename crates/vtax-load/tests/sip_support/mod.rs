@@ -10,8 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use vtax_load::sip::*;
-use vtax_load::{ArrivalProcess, Control};
-use vtax_plan::model::{MixPart, Scenario, SipTransport, SipWorkload, Spread, Subscribers};
+use vtax_load::{
+    ArrivalProcess, ConnectionPool, Control, LoadResult, Model, Part, RequestStep, Segment, Verify,
+};
+use vtax_plan::model::{MixPart, Scenario, SipTls, SipTransport, SipWorkload, Spread, Subscribers};
+use vtax_service::Certificate;
+use vtax_service::embedded::ServerCertificate;
 use vtax_service::embedded::sip::{NONCE_LIFE, Options, serve};
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 
@@ -36,6 +40,7 @@ pub(crate) fn spec(target: SocketAddr, count: u32) -> SipSpec {
         target,
         workload: SipWorkload {
             transport: SipTransport::Udp,
+            tls: SipTls::default(),
             subscribers: subscribers(count),
             registered: Share(0.8),
             mix: vec![part(Scenario::Calling, 1.0)],
@@ -51,6 +56,7 @@ pub(crate) fn spec(target: SocketAddr, count: u32) -> SipSpec {
         cpus: CpuSet::default(),
         seed: 1,
         moments: false,
+        verify: Verify::Nothing,
     }
 }
 
@@ -132,11 +138,28 @@ impl Embedded {
     }
 
     pub(crate) fn with(subscribers: Subscribers, authenticate_calls: bool) -> Self {
+        Self::serving(subscribers, authenticate_calls, None)
+    }
+
+    /// Whose connections speak TLS; and its certificate.
+    pub(crate) fn secure() -> (Self, Vec<u8>) {
+        let Certificate { certificate, key, .. } = Certificate::new(Ipv4Addr::LOCALHOST.into()).unwrap();
+        let own = ServerCertificate { certificate: certificate.clone(), key };
+        (Self::serving(subscribers(100_000), false, Some(own)), certificate)
+    }
+
+    fn serving(
+        subscribers: Subscribers,
+        authenticate_calls: bool,
+        certificate: Option<ServerCertificate>,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = mpsc::channel();
         let flag = Arc::clone(&stop);
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        let options = Options { listen, workers: 1, subscribers, authenticate_calls, nonce_life: NONCE_LIFE };
+        let nonce_life = NONCE_LIFE;
+        let options =
+            Options { listen, workers: 1, subscribers, authenticate_calls, nonce_life, certificate };
         thread::spawn(move || serve(&options, &flag, |a| sender.send(a).unwrap()).unwrap());
         Self { address: receiver.recv_timeout(Duration::from_secs(5)).unwrap(), stop }
     }
@@ -146,4 +169,72 @@ impl Drop for Embedded {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
     }
+}
+
+/// A client's scenario that asks what the server can do.
+pub(crate) const ASKS: &str = r#"<?xml version="1.0"?>
+<scenario name="asks">
+  <send retrans="500" start_rtd="1"><![CDATA[
+
+OPTIONS sip:[remote_ip]:[remote_port] SIP/2.0
+Via: SIP/2.0/[transport] [local_ip]:[local_port];branch=[branch]
+From: <sip:a@[local_ip]:[local_port]>;tag=[call_number]
+To: <sip:[remote_ip]:[remote_port]>
+Call-ID: [call_id]
+CSeq: 1 OPTIONS
+Max-Forwards: 70
+Content-Length: 0
+
+  ]]></send>
+  <recv response="200" rtd="1"/>
+</scenario>
+"#;
+
+/// So many calls after a scenario, over connections of their own where that is said.
+pub(crate) fn asking(target: SocketAddr, transport: SipTransport, connection_per_call: bool) -> ScriptSpec {
+    ScriptSpec {
+        pool: ConnectionPool {
+            target,
+            connections: 500,
+            timeout: Nanos::from_secs(10),
+            cpus: CpuSet::default(),
+        },
+        settings: ScriptSettings::default(),
+        scenario: ASKS.to_owned(),
+        password: ScriptSpec::PASSWORD.to_owned(),
+        injections: Vec::new(),
+        local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        transport,
+        tls: SipTls::default(),
+        verify: Verify::Nothing,
+        connection_per_call,
+        seed: 1,
+        part: Part::default(),
+    }
+}
+
+/// Carries a scenario out for a second.
+pub(crate) fn attempt(spec: &ScriptSpec) -> LoadResult {
+    let (duration, rate) = (Nanos::from_secs(1), Rate(60.0));
+    let step = RequestStep {
+        model: Model::Open {
+            arrivals: ArrivalProcess::Constant,
+            profile: vec![Segment { from: rate, to: rate, duration }],
+        },
+        warmup: Nanos::ZERO,
+        duration,
+        seed: 1,
+        samples: false,
+        interval: duration,
+    };
+    ScriptSession::open(spec).unwrap().run_step(&step, &Control::new()).unwrap()
+}
+
+/// The same; all calls must succeed.
+pub(crate) fn ask(spec: &ScriptSpec) -> ScriptFigures {
+    let result = attempt(spec);
+    let figures = result.details.and_then(|details| details.script).unwrap();
+    assert_eq!((result.counts.ok, figures.succeeded), (figures.calls, figures.calls), "{figures:?}");
+    assert!(figures.calls >= 55, "{figures:?}");
+    *figures
 }

@@ -205,7 +205,7 @@ impl ServiceFacts<'static> {
 }
 
 impl ServiceKind {
-    /// The same as this workload needs it: a web server speaks TLS and HTTP/2 where its clients do.
+    /// The same as this workload needs it: a web server speaks TLS and HTTP/2 where its clients do, a SIP server TLS.
     #[must_use]
     pub fn for_workload(mut self, workload: &Workload) -> Self {
         if let (Self::Http(web) | Self::Apache(web) | Self::Nginx(web), Workload::Http(http)) =
@@ -213,6 +213,17 @@ impl ServiceKind {
         {
             web.tls = http.tls.is_some();
             web.http2 = http.http2_streams.is_some();
+        }
+        let sip = match workload {
+            Workload::Sip(sip) => Some(sip.transport),
+            Workload::Script(script) => Some(script.transport),
+            _ => None,
+        };
+        let secure = sip == Some(SipTransport::Tls);
+        match &mut self {
+            Self::Sip(options) => options.tls = secure,
+            Self::Kamailio(options) => options.tls = secure,
+            _ => {}
         }
         self
     }

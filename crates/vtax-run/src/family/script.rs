@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use vtax_load::sip::{ScriptSettings, ScriptSpec};
-use vtax_load::{ConnectionPool, LoadSpec, Part};
+use vtax_load::{ConnectionPool, LoadSpec, Part, Verify};
 use vtax_plan::model::ScriptWorkload;
 use vtax_units::CpuSet;
 
@@ -34,6 +34,10 @@ pub(super) fn load(workload: &ScriptWorkload, target: SocketAddr, sources: &[IpA
         injections: injections.collect(),
         local: sources.to_vec(),
         transport: workload.transport,
+        tls: workload.tls.clone(),
+        // Certificates are made for the run, and nobody else can be there.
+        verify: Verify::Nothing,
+        connection_per_call: workload.connection_per_call,
         seed,
         part: Part::default(),
     }))

@@ -46,7 +46,7 @@ fn entry(kind: &ServiceKind) -> Box<dyn Entry + '_> {
         ServiceKind::Http(options) => Box::new(http::Http(options)),
         ServiceKind::Apache(options) => Box::new(apache::Apache(options)),
         ServiceKind::Nginx(options) => Box::new(nginx::Nginx(options)),
-        ServiceKind::Sip(_) => Box::new(sip::Sip),
+        ServiceKind::Sip(options) => Box::new(sip::Sip(options)),
         ServiceKind::Uas(options) => Box::new(uas::Uas(options)),
         ServiceKind::Kamailio(options) => Box::new(kamailio::Kamailio(options)),
         ServiceKind::Redis(options) => Box::new(redis::Redis(options)),
@@ -237,6 +237,7 @@ mod tests {
             t1: Nanos::from_secs(1),
             location: LocationMode::WriteBack,
             media_relay: None,
+            tls: false,
         };
         if Distribution::of_this_host() != Distribution::Debian {
             return;

@@ -1,13 +1,16 @@
 //! vtax's own SIP registrar and proxy, a process of its own so that its CPU time is its own too.
 
+use vtax_plan::model::SipOptions;
+
+use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
 use crate::documents::write_file;
 use crate::error::ServiceError;
 use crate::recipe::{Condition, Job, Recipe};
 
-pub(super) struct Sip;
+pub(super) struct Sip<'a>(pub(super) &'a SipOptions);
 
-impl Entry for Sip {
+impl Entry for Sip<'_> {
     fn is_own(&self) -> bool {
         true
     }
@@ -20,9 +23,14 @@ impl Entry for Sip {
             .map_err(job.file("writing", &password))?;
         let (listen, workers) = (job.address.to_string(), job.workers.to_string());
         let arguments = ["service", "sip", "--listen", &listen, "--workers", &workers];
+        let secure = ["--certificate".to_owned(), job.path(CERTIFICATE), "--key".to_owned(), job.path(KEY)];
         // Written once both transports are open.
         let mut recipe = job.own(&arguments, Condition::Log("listening on sip:".to_owned()));
         recipe.datagrams = true;
+        if self.0.tls {
+            certificate::write(job)?;
+            recipe.command.extend(secure);
+        }
         // In one word each: a format may begin with a dash.
         recipe.command.extend([
             format!("--subscribers={}", subscribers.count),

@@ -1,4 +1,4 @@
-//! TLS of one connection of the embedded HTTP server.
+//! TLS of one connection of an embedded server.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -58,6 +58,16 @@ impl Tls {
         // To memory, which takes all.
         let _ = self.connection.writer().write_all(plain);
         self.gather();
+    }
+
+    /// Whether what is sealed can be sent: the handshake is done.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.connection.is_handshaking()
+    }
+
+    /// Moves what is to be sent to `out`.
+    pub(super) fn take(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.sealed);
     }
 
     /// Sends as much as the socket takes; true once nothing is left.

@@ -34,6 +34,7 @@ fn kamailio(location: LocationMode) -> Service {
         t1: Nanos::from_millis(500),
         location,
         media_relay: None,
+        tls: false,
     };
     let mut service = service("sip", ServiceKind::Kamailio(options));
     // A busy disk has the database take its time to write what it holds.

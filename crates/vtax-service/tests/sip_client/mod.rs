@@ -26,7 +26,14 @@ pub(crate) fn options(listen: SocketAddr, workers: u32) -> Options {
         realm: "realm.test".into(),
         domain: DOMAIN.into(),
     };
-    Options { listen, workers, subscribers, authenticate_calls: false, nonce_life: NONCE_LIFE }
+    Options {
+        listen,
+        workers,
+        subscribers,
+        authenticate_calls: false,
+        nonce_life: NONCE_LIFE,
+        certificate: None,
+    }
 }
 
 pub(crate) struct Server {

@@ -14,6 +14,7 @@ mod request_load;
 mod requests;
 mod sip;
 mod storage;
+mod tls;
 mod url;
 mod watch;
 

@@ -83,6 +83,12 @@ struct Sip {
     /// How long a nonce is accepted; a client answers it once more instead of being challenged anew.
     #[arg(long, value_name = "TIME", default_value_t = sip::NONCE_LIFE)]
     nonce_life: Nanos,
+    /// Connections speak TLS, and nothing else, with this certificate in PEM.
+    #[arg(long, requires = "key")]
+    certificate: Option<PathBuf>,
+    /// The certificate's key in PEM.
+    #[arg(long, requires = "certificate")]
+    key: Option<PathBuf>,
 }
 
 /// The options of the FTP server.
@@ -131,15 +137,26 @@ impl Ftp {
 }
 
 impl Sip {
-    fn options(&self) -> sip::Options {
-        sip::Options {
+    fn options(&self) -> anyhow::Result<sip::Options> {
+        Ok(sip::Options {
             listen: self.listen,
             workers: self.workers,
             subscribers: self.subscribers.subscribers(),
             authenticate_calls: self.authenticate_calls,
             nonce_life: self.nonce_life,
-        }
+            certificate: certificate_of(self.certificate.as_deref(), self.key.as_deref())?,
+        })
     }
+}
+
+/// A server's certificate, where it has one.
+fn certificate_of(
+    certificate: Option<&Path>,
+    key: Option<&Path>,
+) -> anyhow::Result<Option<ServerCertificate>> {
+    let files = certificate.zip(key);
+    let read = |(certificate, key): (&Path, &Path)| ServerCertificate::read(certificate, key);
+    files.map(read).transpose().context("reading the certificate")
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -148,13 +165,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let ready = |scheme| move |address| drop(writeln!(std::io::stdout(), "listening on {scheme}{address}"));
     match &args.service {
         Service::Http { listen, workers, certificate, key } => {
-            let certificate = match (certificate, key) {
-                (Some(certificate), Some(key)) => {
-                    let read = ServerCertificate::read(certificate, key);
-                    Some(read.context("reading the certificate").bad_input()?)
-                }
-                _ => None,
-            };
+            let certificate = certificate_of(certificate.as_deref(), key.as_deref()).bad_input()?;
             let scheme = if certificate.is_some() { "https://" } else { "http://" };
             http::serve_with(*listen, *workers, certificate.as_ref(), &never, ready(scheme))
                 .map_err(anyhow::Error::from)
@@ -167,7 +178,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
             let shown = || drop(writeln!(std::io::stdout(), "the content is on display :{display}"));
             desktop::serve(*display, *seed, shown).map_err(anyhow::Error::from)
         }
-        Service::Sip(sip) => sip::serve(&sip.options(), &never, ready("sip:")).map_err(anyhow::Error::from),
+        Service::Sip(options) => {
+            let options = options.options().bad_input()?;
+            sip::serve(&options, &never, ready("sip:")).map_err(anyhow::Error::from)
+        }
         Service::Nfsd { description } => {
             kernel::serve_export(description, ready("nfs://")).map_err(anyhow::Error::from)
         }

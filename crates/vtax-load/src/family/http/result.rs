@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::http2_found::Http2Details;
 use crate::LatencyHistogram;
+pub use crate::tls::TlsDetails as HttpTlsDetails;
 
 /// What a load of HTTP found besides what all loads of requests do; what happened in the warm-up is left out. Loads of
 /// GET requests in the clear, all alike, have none: nothing but what all loads count is looked at there.
@@ -26,25 +27,6 @@ pub struct HttpDetails {
     /// Words for the first failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failure: Option<String>,
-}
-
-/// TLS of a load's connections.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct HttpTlsDetails {
-    /// Version and cipher suite that the first connection agreed on.
-    pub agreed: Option<String>,
-    /// The group of its key exchange.
-    pub group: Option<String>,
-    /// The protocol that it agreed on (ALPN).
-    pub alpn: Option<String>,
-    /// Full handshakes, from the TCP connection until requests can be sent.
-    pub full: LatencyHistogram,
-    /// The same of handshakes that resumed a session.
-    pub resumed: LatencyHistogram,
-    /// Handshakes that failed.
-    pub failed: u64,
-    /// Connections whose server ended them without the word that nothing more comes (close_notify).
-    pub without_close_notify: u64,
 }
 
 /// Requests as they are, and sessions of them.
@@ -102,24 +84,6 @@ impl HttpDetails {
             self.http2.get_or_insert_default().add(more);
         }
         self.first_failure = self.first_failure.take().or(other.first_failure);
-    }
-}
-
-impl HttpTlsDetails {
-    /// Handshakes that were done.
-    #[must_use]
-    pub fn done(&self) -> u64 {
-        self.full.len() + self.resumed.len()
-    }
-
-    fn add(&mut self, other: Self) {
-        self.agreed = self.agreed.take().or(other.agreed);
-        self.group = self.group.take().or(other.group);
-        self.alpn = self.alpn.take().or(other.alpn);
-        self.full.add(&other.full);
-        self.resumed.add(&other.resumed);
-        self.failed += other.failed;
-        self.without_close_notify += other.without_close_notify;
     }
 }
 

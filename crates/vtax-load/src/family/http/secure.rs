@@ -4,25 +4,18 @@
 //! to be sent. Requests that are written before the handshake is done wait for it. Each worker has a configuration and
 //! tickets of its own, so that none waits for another's.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use rustls::client::{
-    ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls12Resumption, Tls13ClientSessionValue,
-};
 use rustls::pki_types::ServerName;
-use rustls::{AlertDescription, ClientConfig, NamedGroup};
+use rustls::{AlertDescription, ClientConfig};
 use vtax_plan::model::HttpTls;
 use vtax_units::Nanos;
 
 use super::result::{HttpDetails, HttpTlsDetails};
 use crate::requests::{Answer, Dialogue, Ended, Outcome, Taken};
-use crate::tls::{Offer, Tls, Verify, server_name};
+use crate::tls::{Offer, Tls, Verify, resumption, server_name};
 use crate::{Details, LoadError};
-
-/// Tickets that a worker keeps: as many as connections that may begin before another is done.
-const TICKETS: usize = 256;
 
 /// HTTP/2 over TLS, as ALPN names it (RFC 9113 section 3.2).
 const H2: &[u8] = b"h2";
@@ -50,71 +43,13 @@ impl TlsSettings {
             Some(sni) => server_name(sni, "sni")?,
             None => name,
         };
-        config.resumption = if tls.resume {
-            let store: Arc<dyn ClientSessionStore> = Arc::new(Tickets::default());
-            Resumption::store(store).tls12_resumption(Tls12Resumption::SessionIdOrTickets)
-        } else {
-            Resumption::disabled()
-        };
+        config.resumption = resumption(tls.resume);
         if http2 {
             config.alpn_protocols = vec![H2.to_vec()];
         } else if tls.alpn {
             config.alpn_protocols = vec![b"http/1.1".to_vec()];
         }
         Ok(Self { config: Arc::new(config), name, http2 })
-    }
-}
-
-/// Tickets of the connections that a worker had, good for those that it makes.
-#[derive(Debug, Default)]
-struct Tickets(Mutex<Held>);
-
-#[derive(Debug, Default)]
-struct Held {
-    /// Of TLS 1.3, each good for one connection, in the order in which they came.
-    tls13: VecDeque<Tls13ClientSessionValue>,
-    tls12: Option<Tls12ClientSessionValue>,
-    group: Option<NamedGroup>,
-}
-
-impl Tickets {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ClientSessionStore for Tickets {
-    fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
-        self.held().group = Some(group);
-    }
-
-    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
-        self.held().group
-    }
-
-    fn set_tls12_session(&self, _: ServerName<'static>, value: Tls12ClientSessionValue) {
-        self.held().tls12 = Some(value);
-    }
-
-    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        self.held().tls12.clone()
-    }
-
-    fn remove_tls12_session(&self, _: &ServerName<'static>) {
-        self.held().tls12 = None;
-    }
-
-    fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
-        let mut held = self.held();
-        if held.tls13.len() == TICKETS {
-            held.tls13.pop_front();
-        }
-        held.tls13.push_back(value);
-    }
-
-    /// The newest first: those that were not asked for grow old.
-    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.held().tls13.pop_back()
     }
 }
 
@@ -224,12 +159,7 @@ impl<D: Dialogue> Layered<D> {
             return true;
         }
         let Some(found) = &mut self.found.tls else { return true };
-        let times = if tls.resumed() == Some(true) { &mut found.resumed } else { &mut found.full };
-        times.record(Nanos(self.now.saturating_sub(link.connected)));
-        if found.agreed.is_none() {
-            found.agreed = tls.agreed();
-            (found.group, found.alpn) = tls.agreed_besides();
-        }
+        found.greeted(tls, Nanos(self.now.saturating_sub(link.connected)));
         true
     }
 }

@@ -22,7 +22,12 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn new(address: SocketAddr, transport: Transport) -> Self {
-        let suffix = if transport == Transport::Tcp { ";transport=tcp" } else { "" };
+        // Requests for this end come over the same connection (RFC 5923).
+        let (suffix, alias) = match transport {
+            Transport::Tcp => (";transport=tcp", ";alias"),
+            Transport::Tls => (";transport=tls", ";alias"),
+            _ => ("", ""),
+        };
         let (ip, version) = (address.ip(), if address.is_ipv4() { 4 } else { 6 });
         // Media never flows: the port is that of the discard service.
         let sdp = format!(
@@ -30,7 +35,8 @@ impl Sender {
              m=audio 9 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n"
         );
         Self {
-            via: format!("Via: SIP/2.0/{} {address};rport;branch=z9hG4bK", transport.text()).into_bytes(),
+            via: format!("Via: SIP/2.0/{} {address};rport{alias};branch=z9hG4bK", transport.text())
+                .into_bytes(),
             contact: format!("@{address}{suffix}>\r\n").into_bytes(),
             sdp: sdp.into_bytes(),
         }

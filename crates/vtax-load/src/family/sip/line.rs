@@ -10,6 +10,7 @@ use vtax_sys::outgoing::{Flow, Outgoing};
 use vtax_wire::sip::Transport;
 
 use super::compose::Sender;
+use super::connections::Settings;
 use super::stream::Stream;
 use super::unmatched::{Kind, Unmatched};
 use crate::LoadError;
@@ -36,6 +37,8 @@ pub(crate) struct Line {
     text: Vec<u8>,
     /// What the socket had dropped when it was last asked.
     dropped: u32,
+    /// The address of its socket.
+    address: SocketAddr,
 }
 
 impl Line {
@@ -55,22 +58,50 @@ impl Line {
         // Where the kernel can't, datagrams come one by one.
         let _ = coalesce(socket.as_fd());
         let address = socket.local_addr().map_err(refused)?;
-        Ok(Self::new(Wire::Udp(socket), Sender::new(address, Transport::Udp)))
+        Ok(Self::new(Wire::Udp(socket), Sender::new(address, Transport::Udp), address))
     }
 
     /// A connection to `target`, made when there is something to send.
-    pub(crate) fn tcp(local: IpAddr, target: SocketAddr) -> Result<Self, LoadError> {
-        let stream = Stream::open(local, target)?;
-        let sender = Sender::new(stream.local(), Transport::Tcp);
-        Ok(Self::new(Wire::Tcp(Box::new(stream)), sender))
+    pub(crate) fn stream(local: IpAddr, target: SocketAddr, settings: &Settings) -> Result<Self, LoadError> {
+        let stream = Stream::open(local, target, settings)?;
+        let (address, transport) = (stream.local(), stream.transport());
+        Ok(Self::new(Wire::Tcp(Box::new(stream)), Sender::new(address, transport), address))
     }
 
-    fn new(wire: Wire, sender: Sender) -> Self {
+    /// A socket, or a connection after these settings where there are such.
+    pub(crate) fn open(
+        local: IpAddr,
+        target: SocketAddr,
+        settings: Option<&Settings>,
+    ) -> Result<Self, LoadError> {
+        match settings {
+            Some(settings) => Self::stream(local, target, settings),
+            None => Self::udp(local, target),
+        }
+    }
+
+    fn new(wire: Wire, sender: Sender, address: SocketAddr) -> Self {
         let datagrams = match &wire {
             Wire::Udp(socket) => Outgoing::new(socket.as_fd()),
             Wire::Tcp(_) => Outgoing::default(),
         };
-        Self { wire, sender, datagrams, text: Vec::new(), dropped: 0 }
+        Self { wire, sender, datagrams, text: Vec::new(), dropped: 0, address }
+    }
+
+    /// The address of its socket; that of a connection which ended may be another afterwards.
+    pub(crate) fn local(&self) -> SocketAddr {
+        match &self.wire {
+            Wire::Udp(_) => self.address,
+            Wire::Tcp(stream) => stream.local(),
+        }
+    }
+
+    /// Its connection, where it is one.
+    pub(crate) fn stream_mut(&mut self) -> Option<&mut Stream> {
+        match &mut self.wire {
+            Wire::Udp(_) => None,
+            Wire::Tcp(stream) => Some(stream),
+        }
     }
 
     /// Has `write` append one message, which doesn't overtake others of its flow.
@@ -104,7 +135,7 @@ impl Line {
                 self.text.clear();
                 // After a failure the local port may be another.
                 if stream.changed {
-                    self.sender = Sender::new(stream.local(), Transport::Tcp);
+                    self.sender = Sender::new(stream.local(), stream.transport());
                 }
             }
         }

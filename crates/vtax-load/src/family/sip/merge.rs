@@ -9,7 +9,8 @@ use super::recorder::{Count, Moments, Record, SecondValues};
 use super::unmatched::Kind;
 use super::user_agents::UserAgents;
 use super::{
-    MetricResult, Moment, PhaseResult, Pools, ScenarioResult, Second, SecondMetric, SipProfile, SipResult,
+    MetricResult, Moment, PhaseResult, Pools, ScenarioResult, Second, SecondMetric, SipConnections,
+    SipProfile, SipResult,
 };
 use crate::drive::Used;
 use crate::histogram::bounded;
@@ -38,7 +39,11 @@ pub(crate) fn merge(with: Merge<'_>, agents: &mut [UserAgents]) -> SipResult {
     let mut unmatched = BTreeMap::new();
     let mut pools = Pools::default();
     let (mut dropped, mut received) = (0, 0);
+    let mut connections: Option<SipConnections> = None;
     for agents in agents.iter() {
+        if let Some(settings) = &agents.connections {
+            connections.get_or_insert_default().add(settings.take());
+        }
         agents.unmatched.add_to(&mut unmatched);
         dropped += agents.unmatched.of(Kind::ReceiveBufferOverflow);
         received += agents.traffic.requests_received + agents.traffic.responses_received;
@@ -68,7 +73,7 @@ pub(crate) fn merge(with: Merge<'_>, agents: &mut [UserAgents]) -> SipResult {
             result
         })
         .collect();
-    SipResult { phases, stopped: with.stopped, stray: unmatched, pools }
+    SipResult { phases, stopped: with.stopped, stray: unmatched, pools, connections }
 }
 
 fn phase(

@@ -10,6 +10,7 @@ mod callee;
 mod caller;
 mod compose;
 mod congestion;
+mod connections;
 mod line;
 mod media;
 mod merge;
@@ -28,6 +29,7 @@ mod users;
 mod wheel;
 mod worker;
 
+pub use connections::SipConnections;
 pub use media::{MediaOptions, Ratings, SoundDirection, SoundFigures, SoundPace};
 pub use result::*;
 pub use scripted::{

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_units::{Nanos, Rate};
 
-use super::{PhaseKind, SipProfile};
+use super::{PhaseKind, SipConnections, SipProfile};
 use crate::{Doubt, GeneratorUse, LatencyHistogram};
 
 /// What one profile found.
@@ -21,6 +21,9 @@ pub struct SipResult {
     pub stray: BTreeMap<String, u64>,
     /// Subscribers by pool when it ended.
     pub pools: Pools,
+    /// Its connections; `None` over UDP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<SipConnections>,
 }
 
 /// Subscribers by pool.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use vtax_plan::model::SipWorkload;
 use vtax_units::{CpuSet, Nanos, Rate, Share};
 
-use crate::ArrivalProcess;
+use crate::{ArrivalProcess, Verify};
 
 /// A session: who calls whom through which service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub struct SipSpec {
     /// Keep everything that happens to attempts by itself, besides counts and seconds.
     #[serde(default)]
     pub moments: bool,
+    /// Over TLS, what the service's certificate is checked for.
+    #[serde(default)]
+    pub verify: Verify,
 }
 
 /// PhaseBarrier, one after the other without a gap.

@@ -1,4 +1,4 @@
-//! A TCP connection to the service: everything of one local address goes over it, and calls for the
+//! A connection to the service, over TCP or TLS: everything of one local address, or of one call, goes over it, and requests for the
 //! address come in over it (RFC 3261 section 18, RFC 5923).
 
 use std::net::{IpAddr, SocketAddr};
@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
-use vtax_wire::sip::{Framed, Framer};
+use vtax_wire::sip::{Framed, Framer, Transport};
 
+use super::connections::{Secured, Settings};
 use super::unmatched::{Kind, Unmatched};
 use crate::LoadError;
 
@@ -16,7 +17,7 @@ const PAUSE: u64 = 200_000_000;
 /// What may wait to be sent; a peer that takes nothing loses what is beyond it.
 const PENDING_MAX: usize = 16 << 20;
 /// One read's most.
-const READ_BYTES: usize = 64 * 1024;
+pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// A connection, or the want of one.
 #[derive(Debug)]
@@ -25,6 +26,11 @@ pub(crate) struct Stream {
     local: SocketAddr,
     socket: OwnedFd,
     state: State,
+    settings: Settings,
+    /// TLS of the present connection, from when it is there.
+    secured: Option<Secured>,
+    /// When connecting began.
+    began: u64,
     pending: Vec<u8>,
     /// Bytes of `pending` that are sent.
     written: usize,
@@ -49,7 +55,7 @@ enum State {
 
 impl Stream {
     /// A socket at `local` that will be connected to `target` when there is something to send.
-    pub(crate) fn open(local: IpAddr, target: SocketAddr) -> Result<Self, LoadError> {
+    pub(crate) fn open(local: IpAddr, target: SocketAddr, settings: &Settings) -> Result<Self, LoadError> {
         let refused = |e: Errno| LoadError::System { operation: "open a TCP socket", source: e.into() };
         let (socket, local) = socket((local, 0).into()).map_err(refused)?;
         Ok(Self {
@@ -57,6 +63,9 @@ impl Stream {
             local,
             socket,
             state: State::Idle(0),
+            settings: settings.clone(),
+            secured: None,
+            began: 0,
             pending: Vec::new(),
             written: 0,
             received: Vec::new(),
@@ -70,6 +79,11 @@ impl Stream {
 
     pub(crate) fn local(&self) -> SocketAddr {
         self.local
+    }
+
+    /// As Via names it.
+    pub(crate) fn transport(&self) -> Transport {
+        if self.settings.is_secure() { Transport::Tls } else { Transport::Tcp }
     }
 
     /// Whether polling should tell when the connection can be written to.
@@ -94,22 +108,42 @@ impl Stream {
             }
             self.connect(now, unmatched);
         }
-        if self.pending.len() - self.written + messages.len() > PENDING_MAX {
+        let waiting = self.pending.len() - self.written + self.secured.as_ref().map_or(0, Secured::waiting);
+        if waiting + messages.len() > PENDING_MAX {
             return unmatched.count(Kind::SendBufferOverflow);
         }
-        self.pending.extend_from_slice(messages);
+        match &mut self.secured {
+            Some(secured) => secured.seal(messages, &mut self.pending),
+            None => self.pending.extend_from_slice(messages),
+        }
         if self.state == State::Connected {
             self.write(now, unmatched);
         }
     }
 
     fn connect(&mut self, now: u64, unmatched: &mut Unmatched) {
+        self.began = now;
         match rustix::net::connect(&self.socket, &self.target) {
-            Ok(()) => self.state = State::Connected,
+            Ok(()) => self.connected(now, unmatched),
             Err(Errno::INPROGRESS) => self.state = State::Connecting,
+            Err(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => self.fail(now, Kind::NoPort, unmatched),
             Err(_) => self.fail(now, Kind::Refused, unmatched),
         }
         self.changed = true;
+    }
+
+    /// The connection is there: what waited for it goes out, over TLS after the handshake.
+    fn connected(&mut self, now: u64, unmatched: &mut Unmatched) {
+        self.state = State::Connected;
+        self.settings.connected(now.saturating_sub(self.began));
+        if self.settings.is_secure() {
+            let plain = std::mem::take(&mut self.pending);
+            self.secured = Secured::begin(&self.settings, now, &mut self.pending);
+            match &mut self.secured {
+                Some(secured) => secured.seal(&plain, &mut self.pending),
+                None => self.fail(now, Kind::HandshakeFailed, unmatched),
+            }
+        }
     }
 
     fn write(&mut self, now: u64, unmatched: &mut Unmatched) {
@@ -132,7 +166,7 @@ impl Stream {
     pub(crate) fn writable(&mut self, now: u64, unmatched: &mut Unmatched) {
         if self.state == State::Connecting {
             match sockopt::socket_error(&self.socket) {
-                Ok(Ok(())) => self.state = State::Connected,
+                Ok(Ok(())) => self.connected(now, unmatched),
                 _ => return self.fail(now, Kind::Refused, unmatched),
             }
         }
@@ -143,6 +177,7 @@ impl Stream {
     /// Ends the connection, and with it what waited; the next message makes a new one.
     fn fail(&mut self, now: u64, kind: Kind, unmatched: &mut Unmatched) {
         unmatched.count(kind);
+        self.secured = None;
         self.pending.clear();
         self.received.clear();
         self.messages.clear();
@@ -158,27 +193,43 @@ impl Stream {
         }
     }
 
-    /// Reads once what has come; [`take`](Self::take) then gives the messages. False where there is no
+    /// Reads once what has come, by way of `room`; [`take`](Self::take) then gives the messages. False where there is no
     /// more for now.
-    pub(crate) fn read(&mut self, now: u64, unmatched: &mut Unmatched) -> bool {
+    pub(crate) fn read(&mut self, now: u64, room: &mut [u8], unmatched: &mut Unmatched) -> bool {
         if self.state != State::Connected {
             return false;
         }
-        let kept = self.received.len();
-        self.received.resize(kept + READ_BYTES, 0);
-        let got = match rustix::net::recv(&self.socket, &mut self.received[kept..], RecvFlags::empty()) {
+        let got = match rustix::net::recv(&self.socket, &mut *room, RecvFlags::empty()) {
             Ok((_, got)) => got,
-            Err(Errno::AGAIN | Errno::INTR) => {
-                self.received.truncate(kept);
-                return false;
-            }
+            Err(Errno::AGAIN | Errno::INTR) => return false,
             Err(_) => 0,
         };
-        self.received.truncate(kept + got);
         if got == 0 {
+            if let Some(secured) = &self.secured {
+                secured.ended(&self.settings);
+            }
             self.fail(now, Kind::Disconnected, unmatched);
             return false;
         }
+        match &mut self.secured {
+            None => self.received.extend_from_slice(&room[..got]),
+            Some(secured) => {
+                let (plain, out) = (&mut self.received, &mut self.pending);
+                if !secured.open(&self.settings, now, &mut room[..got], plain, out) {
+                    let kind = if secured.is_ready() { Kind::Disconnected } else { Kind::HandshakeFailed };
+                    self.fail(now, kind, unmatched);
+                    return false;
+                }
+                if self.written < self.pending.len() {
+                    self.write(now, unmatched);
+                }
+            }
+        }
+        self.find_messages(now, unmatched) && got == room.len()
+    }
+
+    /// Finds the whole messages in what was received; false where it is none.
+    fn find_messages(&mut self, now: u64, unmatched: &mut Unmatched) -> bool {
         let mut done = 0;
         while done < self.received.len() {
             match self.framer.scan(&self.received[done..]) {
@@ -196,7 +247,16 @@ impl Stream {
             }
         }
         self.done = done;
-        got == READ_BYTES
+        true
+    }
+
+    /// Ends the connection for good, with a word to the peer.
+    pub(crate) fn close(mut self) {
+        if let (State::Connected, Some(secured)) = (self.state, &mut self.secured) {
+            secured.close(&mut self.pending);
+            // Whether it takes that or not, nothing more will be said.
+            let _ = rustix::net::send(&self.socket, &self.pending[self.written..], SendFlags::NOSIGNAL);
+        }
     }
 
     /// What was read and where the messages in it are; to be given back.

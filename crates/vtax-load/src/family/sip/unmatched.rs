@@ -33,9 +33,13 @@ pub(crate) enum Kind {
     ReceiveFailed,
     /// A connection ended.
     Disconnected,
+    /// A handshake of TLS failed.
+    HandshakeFailed,
+    /// No local port was left for a connection.
+    NoPort,
 }
 
-const KINDS: [(Kind, &str); 14] = [
+const KINDS: [(Kind, &str); 16] = [
     (Kind::Malformed, "malformed"),
     (Kind::Oversize, "oversize"),
     (Kind::UnknownTransaction, "unknown-transaction"),
@@ -50,6 +54,8 @@ const KINDS: [(Kind, &str); 14] = [
     (Kind::SendFailed, "send-failed"),
     (Kind::ReceiveFailed, "receive-failed"),
     (Kind::Disconnected, "disconnected"),
+    (Kind::HandshakeFailed, "handshake-failed"),
+    (Kind::NoPort, "no-local-port"),
 ];
 
 /// The counts.

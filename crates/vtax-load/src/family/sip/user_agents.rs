@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1};
-use vtax_plan::model::{Scenario, SipMetric, SipTransport, Spread};
+use vtax_plan::model::{Scenario, SipMetric, Spread};
 use vtax_units::Nanos;
 use vtax_wire::sip::Method;
 
@@ -15,6 +15,7 @@ use super::attempt::{Attempt, CalleeState, CallerState, Transaction};
 use super::auth::Kept;
 use super::compose::{Composer, Sender};
 use super::congestion::CongestionControl;
+use super::connections::Settings;
 use super::line::Line;
 use super::recorder::{Cause, Place, Record, metric_number};
 use super::setup::Setup;
@@ -51,6 +52,8 @@ pub(crate) struct UserAgents {
     pub(crate) wheel: Wheel,
     pub(crate) composer: Composer,
     pub(crate) lines: Vec<Line>,
+    /// What connections have in common, where there are any.
+    pub(crate) connections: Option<Settings>,
     /// Datagrams are many enough to leave in bundles.
     pub(crate) in_bundles: bool,
     pub(crate) rng: Xoshiro256PlusPlus,
@@ -74,10 +77,8 @@ impl UserAgents {
     pub(crate) fn open(setup: &Arc<Setup>, session: u32, worker: u32, now: u64) -> Result<Self, LoadError> {
         let count = setup.users_of(worker);
         let (spec, workload) = (&setup.spec, &setup.spec.workload);
-        let open = |local: &std::net::IpAddr| match workload.transport {
-            SipTransport::Udp => Line::udp(*local, spec.target),
-            SipTransport::Tcp => Line::tcp(*local, spec.target),
-        };
+        let connections = Settings::new(workload.transport, &workload.tls, &spec.verify, spec.target.ip())?;
+        let open = |local: &std::net::IpAddr| Line::open(*local, spec.target, connections.as_ref());
         let lines = spec.local.iter().map(open).collect::<Result<_, _>>()?;
         let origin = Origin::new(session, worker as usize);
         let text_bytes = workload.message_bytes.1.0 as usize;
@@ -91,6 +92,7 @@ impl UserAgents {
             wheel: Wheel::new(now, most * TIMERS as usize),
             composer: Composer::new(origin, worker, text_bytes),
             lines,
+            connections,
             in_bundles: false,
             rng: Xoshiro256PlusPlus::seed_from_u64(spec.seed.wrapping_add(u64::from(worker) << 32) ^ 0x5149),
             register_cseq: 0,

@@ -17,6 +17,7 @@ use super::barrier::PhaseBarrier;
 use super::congestion::CongestionControl;
 use super::line::{Wire, receive_error};
 use super::recorder::{Layout, Place, Record};
+use super::stream::READ_BYTES;
 use super::unmatched::Kind;
 use super::user_agents::{Present, UserAgents};
 use crate::drive::{EventLoop, Rest, Usage, Used};
@@ -69,6 +70,8 @@ pub(crate) struct Worker<'a> {
     /// The lines are connections.
     streams: bool,
     inbox: Inbox,
+    /// Room for what comes over connections.
+    room: Box<[u8]>,
     due: Vec<u32>,
     /// Number of this worker, and how many there are.
     number: (usize, usize),
@@ -119,6 +122,7 @@ impl<'a> Worker<'a> {
             control,
             events,
             inbox: Inbox::new(BATCH_MAX, ROOM_BYTES),
+            room: if streams { vec![0; READ_BYTES].into() } else { Box::default() },
             due: Vec::with_capacity(1024),
             number,
             epoch,
@@ -397,7 +401,7 @@ impl<'a> Worker<'a> {
             if round == 0 && writable && stream.wants_to_write() {
                 stream.writable(now, &mut agents.unmatched);
             }
-            let more = stream.read(now, &mut agents.unmatched);
+            let more = stream.read(now, &mut self.room, &mut agents.unmatched);
             let taken = stream.take();
             agents.arrived = now;
             self.gathering.handled(taken.messages.len() as u64);

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos, Rate, Share};
 
+use super::script::model::is_false;
+use crate::family::ftp::model::TlsVersion;
 use crate::model::load::Arrivals;
 
 /// Who a SIP service knows. Subscriber `i` (from 0) has the identities and the password that the
@@ -32,6 +34,10 @@ pub struct SipOptions {
     pub port: u16,
     /// Worker threads; `None`: one per CPU of the environment.
     pub workers: Option<u32>,
+    /// Connections speak TLS, and nothing else, with a certificate made at its start. The workload says so: see
+    /// [`ServiceKind::for_workload`](crate::model::ServiceKind::for_workload).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub tls: bool,
 }
 
 /// Options of Kamailio with MariaDB.
@@ -50,19 +56,37 @@ pub struct KamailioOptions {
     /// What the sound of calls goes through; `None`: it goes from end to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_relay: Option<MediaRelay>,
+    /// Connections speak TLS, and nothing else, with a certificate made at its start. The workload says so: see
+    /// [`ServiceKind::for_workload`](crate::model::ServiceKind::for_workload).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub tls: bool,
 }
 
 impl KamailioOptions {
     /// What it is in a few words, and the packages that it comes from.
     pub(crate) const fn described(&self) -> (&'static str, &'static [&'static str]) {
-        match self.media_relay {
-            None => (
+        match (self.media_relay, self.tls) {
+            (None, false) => (
                 "Kamailio with MariaDB, private configuration",
                 &["kamailio", "kamailio-mysql-modules", "mariadb-server"],
             ),
-            Some(MediaRelay::Rtpengine) => (
+            (None, true) => (
+                "Kamailio with TLS and MariaDB, private configuration",
+                &["kamailio", "kamailio-mysql-modules", "kamailio-tls-modules", "mariadb-server"],
+            ),
+            (Some(MediaRelay::Rtpengine), false) => (
                 "Kamailio with MariaDB and rtpengine, private configuration",
                 &["kamailio", "kamailio-mysql-modules", "mariadb-server", "rtpengine-daemon"],
+            ),
+            (Some(MediaRelay::Rtpengine), true) => (
+                "Kamailio with TLS, MariaDB and rtpengine, private configuration",
+                &[
+                    "kamailio",
+                    "kamailio-mysql-modules",
+                    "kamailio-tls-modules",
+                    "mariadb-server",
+                    "rtpengine-daemon",
+                ],
             ),
         }
     }
@@ -93,6 +117,9 @@ pub enum LocationMode {
 pub struct SipWorkload {
     /// Transport between generator and service.
     pub transport: SipTransport,
+    /// TLS, where that is the transport.
+    #[serde(default, skip_serializing_if = "SipTls::is_usual")]
+    pub tls: SipTls,
     /// Who may call. The service is provisioned with the same.
     pub subscribers: Subscribers,
     /// Share of the subscribers registered before the first step.
@@ -151,6 +178,45 @@ pub enum SipTransport {
     Udp,
     /// One connection per source address, messages framed by Content-Length.
     Tcp,
+    /// The same with TLS.
+    Tls,
+}
+
+impl SipTransport {
+    /// As plans and command lines have it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+        }
+    }
+}
+
+/// TLS of SIP, where the transport is that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SipTls {
+    /// The only version that is offered; `None`: TLS 1.2 and 1.3.
+    pub version: Option<TlsVersion>,
+    /// The only cipher suite that is offered, as IANA names it.
+    pub cipher: Option<String>,
+    /// Whether connections resume sessions of earlier ones.
+    pub resume: bool,
+}
+
+impl SipTls {
+    /// Whether nothing is said of it.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for SipTls {
+    fn default() -> Self {
+        Self { version: None, cipher: None, resume: true }
+    }
 }
 
 /// One scenario's part in the mix.

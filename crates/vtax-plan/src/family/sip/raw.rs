@@ -7,6 +7,7 @@ use vtax_units::{Bytes, Nanos, Rate, Share, UnitError};
 
 use crate::decode::{Decode, Many, field_schema, open_kind, scalar, unknown};
 use crate::diagnose::{Report, listed};
+use crate::family::ftp::model::TlsVersion;
 use crate::model::{self, Scenario, Spread};
 use crate::raw::load::ArrivalsRaw;
 use crate::source::Spanned;
@@ -61,8 +62,12 @@ raw! {
     struct SipWorkloadRaw = "`sip`" {
         /// Who may register and call: how many, or how many with their identities.
         default subscribers: SubscribersRaw = "",
-        /// Between generator and service: `udp` or `tcp`.
+        /// Between generator and service: `udp`, `tcp` or `tls`.
         default transport: Many<TransportRaw> = "udp",
+        /// With the transport `tls`, its version: `any` (the newest), `tls12` or `tls13`.
+        default tls_version: SipTlsRaw = "any",
+        /// With the transport `tls`, the only cipher suite that is offered, as IANA names it; without it, all that are safe.
+        optional cipher: String,
         /// Share of the subscribers that is registered before the load begins.
         default registered: Many<Share> = "80%",
         /// Scenarios and their shares of all attempts.
@@ -183,6 +188,13 @@ words! {
     TransportRaw(model::SipTransport) = "transport", "transports" {
         "udp": Udp, "Datagrams, retransmitted by the transactions.";
         "tcp": Tcp, "One connection per source address.";
+        "tls": Tls, "The same with TLS.";
+    }
+    /// The version of TLS.
+    SipTlsRaw(SipTlsChoice) = "version", "versions of TLS" {
+        "any": Any, "The newest that both ends have.";
+        "tls12": V12, "TLS 1.2.";
+        "tls13": V13, "TLS 1.3.";
     }
     /// What relays the sound of calls.
     MediaRelayRaw(model::MediaRelay) = "relay", "relays" {
@@ -193,6 +205,28 @@ words! {
         "memory": Memory, "Never.";
         "write-through": WriteThrough, "Before the answer.";
         "write-back": WriteBack, "From a timer.";
+    }
+}
+
+/// The version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SipTlsChoice {
+    /// The newest that both ends have.
+    Any,
+    /// TLS 1.2.
+    V12,
+    /// TLS 1.3.
+    V13,
+}
+
+impl SipTlsChoice {
+    /// The only version that is offered; `None`: both.
+    pub(crate) const fn version(self) -> Option<TlsVersion> {
+        match self {
+            Self::Any => None,
+            Self::V12 => Some(TlsVersion::V12),
+            Self::V13 => Some(TlsVersion::V13),
+        }
     }
 }
 

@@ -6,14 +6,16 @@ use vtax_units::{Bytes, Nanos, Share};
 
 use super::identity::SubscribersError;
 use super::model::{
-    ImsMeasure, KamailioOptions, LocationMode, MixPart, Ramp, Scenario, SipMetric, SipOptions, SipTransport,
-    SipWorkload, Spread, Subscribers,
+    ImsMeasure, KamailioOptions, LocationMode, MixPart, Ramp, Scenario, SipMetric, SipOptions, SipTls,
+    SipTransport, SipWorkload, Spread, Subscribers,
 };
 use super::raw::{
-    ImsRaw, KamailioRaw, MixRaw, RampRaw, SearchRaw, SipLimitsRaw, SipServiceRaw, SipWorkloadRaw, StepsRaw,
-    SubscribersRaw,
+    ImsRaw, KamailioRaw, MixRaw, RampRaw, SearchRaw, SipLimitsRaw, SipServiceRaw, SipTlsRaw, SipWorkloadRaw,
+    StepsRaw, SubscribersRaw, TransportRaw,
 };
-use crate::diagnose::{Report, listed};
+use crate::decode::Many;
+use crate::diagnose::{Report, listed, shorten};
+use crate::family::ftp::limits::CIPHERS;
 use crate::model::{Measure, MeasureKind, Service, ServiceKind, Workload};
 use crate::resolve::check::{
     LONGEST, SHORTEST_STEP, check_name, check_port, count_in, counts_in, duration_in, memory_in, rate_in,
@@ -44,7 +46,7 @@ pub(crate) fn embedded(raw: &SipServiceRaw, report: &mut Report) -> Variants<Ser
         counts_in(&workers.value, "a server needs a worker", 1024, report);
     }
     let port = check_port(&raw.port, report);
-    let options = |workers| ServiceKind::Sip(SipOptions { port, workers });
+    let options = |workers| ServiceKind::Sip(SipOptions { port, workers, tls: false });
     let times = (&raw.ready_timeout, &raw.stop_timeout);
     Variants::of(service(options(None), raw.name.as_ref(), times, report)).vary_if(
         "workers",
@@ -69,6 +71,7 @@ pub(crate) fn kamailio(raw: &KamailioRaw, report: &mut Report) -> Variants<Servi
         t1: t1_in(&raw.t1, report),
         location: LocationMode::WriteBack,
         media_relay: raw.media_relay.as_ref().map(|relay| relay.value.0),
+        tls: false,
     });
     let set = |service: &mut Service, change: &dyn Fn(&mut KamailioOptions)| {
         if let ServiceKind::Kamailio(options) = &mut service.kind {
@@ -104,8 +107,10 @@ pub(crate) fn workload(raw: &SipWorkloadRaw, report: &mut Report) -> Variants<Wo
         }
     }
     counts_in(&raw.addresses.value, "requests come from somewhere", MOST_ADDRESSES, report);
+    let tls = tls(&raw.transport, &raw.tls_version, raw.cipher.as_ref(), report);
     let sip = SipWorkload {
         transport: SipTransport::Udp,
+        tls,
         subscribers: subscribers(&raw.subscribers, report),
         registered: Share(0.0),
         mix: mix(&raw.mix, report),
@@ -126,6 +131,31 @@ pub(crate) fn workload(raw: &SipWorkloadRaw, report: &mut Report) -> Variants<Wo
         .vary("message_bytes", &raw.message_bytes.value, report, |w, b| w.message_bytes = (b.0, b.1))
         .vary("addresses", &raw.addresses.value, report, |w, addresses| w.addresses = addresses)
         .map(|w| Workload::Sip(Box::new(w)))
+}
+
+/// TLS, where one of the transports is that.
+pub(super) fn tls(
+    transport: &Spanned<Many<TransportRaw>>,
+    version: &Spanned<SipTlsRaw>,
+    cipher: Option<&Spanned<String>>,
+    report: &mut Report,
+) -> SipTls {
+    let is_there = transport.value.items.iter().any(|item| item.value.0 == SipTransport::Tls);
+    let asked = version.value.0.version();
+    let given = [("tls_version", asked.map(|_| version.span)), ("cipher", cipher.map(|cipher| cipher.span))];
+    for (key, span) in given {
+        if let Some(span) = span.filter(|_| !is_there) {
+            report
+                .error(span, format!("`{key}` means nothing without TLS"))
+                .help("write `transport: tls`, or leave it out");
+        }
+    }
+    if let Some(cipher) = cipher.filter(|cipher| !CIPHERS.contains(&cipher.value.as_str())) {
+        let message = format!("`{}` is no cipher suite that is known here", shorten(&cipher.value));
+        report.error(cipher.span, message).help(format!("there are {}", CIPHERS.join(", ")));
+    }
+    let cipher = cipher.map(|cipher| cipher.value.clone());
+    SipTls { version: asked, cipher, ..SipTls::default() }
 }
 
 /// The subscribers, with the largest count that the plan has; every count is checked.

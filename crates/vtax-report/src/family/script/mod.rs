@@ -1,5 +1,6 @@
 //! Calls after SIPp's scenarios: response times, failures, what each command did.
 
+mod connections;
 mod page;
 mod sound;
 mod tables;
@@ -23,6 +24,7 @@ impl Chapter for Script {
         page.put(Rank::Findings, "calls", "Calls after a scenario", page::calls(data));
         page.put(Rank::Findings, "calls-times", "Response times", page::times(data));
         page.put(Rank::Findings, "calls-sound", "Sound", sound::section(data));
+        page.put(Rank::Findings, "calls-connections", "Connections", connections::section(data));
         page.put(Rank::Details, "calls-failed", "Failed calls", page::failures(data));
         page.put(Rank::Details, "calls-commands", "The scenario's commands", page::commands(data));
         page.words.push((

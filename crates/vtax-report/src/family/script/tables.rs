@@ -2,6 +2,7 @@
 
 use vtax_store::record::Validity;
 
+use super::connections;
 use super::page::{percentile, sum};
 use super::sound;
 use super::trial::figures;
@@ -17,6 +18,7 @@ pub(super) fn tables(data: &RunData) -> Vec<Table> {
     }
     let mut all: Vec<Table> = trials.into_iter().collect();
     all.extend([timers(data), commands(data), failures(data)]);
+    all.extend(connections::table(data));
     all.extend(sound::tables(data));
     all
 }

@@ -71,6 +71,9 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
         let found = load.details.as_mut().and_then(|details| details.script.as_deref_mut());
         let Some(found) = found else { continue };
         found.length = LatencyHistogram::new();
+        if let Some(connections) = &mut found.connections {
+            connections.forget_histograms();
+        }
         if let Some(sound) = &mut found.sound {
             sound.forget_histograms();
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bench::{Bench, Benches, Environment};
+use super::connections;
 use super::parameters::all;
 use super::trial::standing;
 use crate::context::Context;
@@ -20,7 +21,7 @@ pub(super) fn failures(ims: &Benches) -> Markup {
             m.add(&causes(e));
         }
         heading(&mut m, &bench.prefix, "stray", "Stray messages and pools", &bench.label);
-        m.add(&stray(bench)).add(&pools(bench));
+        m.add(&stray(bench)).add(&pools(bench)).add(&connections::of_bench(bench));
         heading(&mut m, &bench.prefix, "generator", "Whether the generator kept up", &bench.label);
         for e in &bench.environments {
             m.add(&generator(e));

@@ -1,6 +1,7 @@
 //! SIP: the IMS benchmark.
 
 pub(crate) mod bench;
+pub(crate) mod connections;
 mod detail;
 mod failures;
 mod measurements;

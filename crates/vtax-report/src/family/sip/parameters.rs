@@ -2,7 +2,7 @@
 
 use vtax_plan::model::{
     Cell, ImsMeasure, MeasureKind, Plan, Ramp, ServiceKind, SipMetric, SipTransport, SipWorkload, Spread,
-    Workload,
+    TlsVersion, Workload,
 };
 
 use super::what::old_scenario;
@@ -127,11 +127,18 @@ fn of_workload(w: &SipWorkload, list: &mut Vec<Parameter>) {
         format!("{} to {}, uniform", w.message_bytes.0, w.message_bytes.1),
         "Length of page-mode messages",
     );
-    let transport = match w.transport {
-        SipTransport::Udp => "udp",
-        SipTransport::Tcp => "tcp",
-    };
-    put("transport", "TransportTCP", transport.to_owned(), "Between generator and service");
+    let transport = w.transport.word().to_owned();
+    put("transport", "TransportTCP", transport, "Between generator and service");
+    if w.transport == SipTransport::Tls {
+        let version = match w.tls.version {
+            None => "any",
+            Some(TlsVersion::V12) => "tls12",
+            Some(TlsVersion::V13) => "tls13",
+        };
+        put("tls_version", "", version.to_owned(), "The version of TLS that is offered");
+        let cipher = w.tls.cipher.clone().unwrap_or_else(|| "any".to_owned());
+        put("cipher", "", cipher, "The cipher suite that is offered");
+    }
     put("addresses", "Test systems", w.addresses.to_string(), "Source addresses of the generator");
     put("t1", "", w.t1.to_string(), "T1 of RFC 3261, from which all timers follow");
     for metric in SipMetric::ALL {

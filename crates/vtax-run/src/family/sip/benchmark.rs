@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use vtax_agent::AgentError;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
-use vtax_load::sip::{PhaseKind, PhaseResult, Pools, SipPhase, SipProfile, causes};
+use vtax_load::sip::{PhaseKind, PhaseResult, Pools, SipConnections, SipPhase, SipProfile, causes};
 use vtax_plan::model::{Arrivals, ImsMeasure, LatencyMeasure, Ramp, SipWorkload, Spread};
 use vtax_store::ims::{Doc, ImsOutcome, ImsPhase, ImsPhaseKind};
 use vtax_store::record::{InvalidReason, Validity};
@@ -52,6 +52,7 @@ pub(super) struct Benchmark<'a> {
     details: Vec<PhaseResult>,
     stray: BTreeMap<String, u64>,
     pools: Pools,
+    connections: Option<SipConnections>,
 }
 
 /// A phase to be run, with what it is for and what it must keep.
@@ -68,8 +69,8 @@ impl<'a> Benchmark<'a> {
         arrivals: Arrivals,
         observer: &'a dyn Observer,
     ) -> Self {
-        let (phases, details, stray, pools) = Default::default();
-        Self { session, workload, observer, arrivals, phases, details, stray, pools }
+        let (phases, details, stray, pools, connections) = Default::default();
+        Self { session, workload, observer, arrivals, phases, details, stray, pools, connections }
     }
 
     /// Finds the capacity; `hint` is what an earlier trial found, `seed` is this one's own.
@@ -155,6 +156,9 @@ impl<'a> Benchmark<'a> {
             *self.stray.entry(kind).or_default() += count;
         }
         self.pools = result.pools;
+        if let Some(more) = result.connections {
+            self.connections.get_or_insert_default().add(more);
+        }
         let made = result.phases.len();
         for (i, (stage, detail)) in stages.iter().zip(result.phases).enumerate() {
             let mut phase = judge(stage.kind, &detail, &stage.limits, self.workload);
@@ -284,6 +288,7 @@ impl<'a> Benchmark<'a> {
             phases: self.phases,
             stray: self.stray,
             pools: self.pools,
+            connections: self.connections,
             probe_clocks: BTreeMap::new(),
         };
         Found { outcome, validity, phases: self.details }

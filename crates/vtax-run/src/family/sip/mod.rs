@@ -9,8 +9,8 @@ mod tests;
 use std::collections::BTreeMap;
 
 use vtax_agent::AgentError;
-use vtax_load::LoadSpec;
 use vtax_load::sip::{MomentKind, PhaseResult, SipSpec};
+use vtax_load::{LoadSpec, Verify};
 use vtax_plan::model::{FailoverMeasure, MeasureKind, SipWorkload};
 use vtax_store::failover::FailoverLoad;
 use vtax_store::record::Finding;
@@ -44,6 +44,8 @@ impl Instrument for Subscribers<'_> {
             cpus: CpuSet::default(),
             seed: order.seed,
             moments: order.measure.kind.is_failover(),
+            // Certificates are made for the run, and nobody else can be there.
+            verify: Verify::Nothing,
         }))
     }
 

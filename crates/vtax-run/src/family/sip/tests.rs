@@ -116,7 +116,7 @@ impl Session for Simulated {
         assert!(Duration::from_nanos(takes) < within, "{within:?}");
         let stray = BTreeMap::from([("malformed".to_owned(), 1)]);
         let pools = Pools { unregistered: 1, registered: 2, busy: 0 };
-        Ok(SipResult { phases, stopped, stray, pools })
+        Ok(SipResult { phases, stopped, stray, pools, connections: None })
     }
 }
 

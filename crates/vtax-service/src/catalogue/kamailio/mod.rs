@@ -10,6 +10,7 @@ use std::path::Path;
 
 use vtax_plan::model::{KamailioOptions, LocationMode, MediaRelay, Subscribers};
 
+use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
 use crate::documents::write_file;
 use crate::error::ServiceError;
@@ -47,6 +48,29 @@ const DATABASE_MODULES: &[&str] = &[
     "/usr/local/lib64/kamailio/modules/db_mysql.so",
 ];
 
+/// The module of TLS, a package of its own too.
+const TLS_MODULES: &[&str] = &[
+    "/usr/lib/x86_64-linux-gnu/kamailio/modules/tls.so",
+    "/usr/lib/aarch64-linux-gnu/kamailio/modules/tls.so",
+    "/usr/lib64/kamailio/modules/tls.so",
+    "/usr/lib/kamailio/modules/tls.so",
+    "/usr/local/lib64/kamailio/modules/tls.so",
+];
+
+/// Where its module of TLS is from.
+fn tls_package() -> Package {
+    let of = match Distribution::of_this_host() {
+        Distribution::Debian => {
+            ("kamailio-tls-modules", "apt-get install --no-install-recommends kamailio-tls-modules")
+        }
+        Distribution::Fedora => ("kamailio-tls", "dnf install kamailio-tls"),
+        Distribution::Suse => ("kamailio-tls", "zypper install kamailio-tls"),
+        Distribution::Arch => ("kamailio", "kamailio from the AUR"),
+        Distribution::Alpine => ("kamailio-tls", "apk add kamailio-tls"),
+    };
+    Package::of("kamailio (TLS module)", TLS_MODULES, of)
+}
+
 /// Names of three packages, and the command that installs them all.
 const fn names(distribution: Distribution) -> ([&'static str; 3], &'static str) {
     match distribution {
@@ -81,17 +105,16 @@ fn all_packages() -> [Package; 3] {
 }
 
 pub(super) fn packages() -> Vec<Package> {
-    all_packages().into_iter().chain(rtpengine::package()).collect()
+    all_packages().into_iter().chain([tls_package()]).chain(rtpengine::package()).collect()
 }
 
 pub(super) struct Kamailio<'a>(pub(super) &'a KamailioOptions);
 
 impl Entry for Kamailio<'_> {
     fn packages(&self) -> Vec<Package> {
-        match self.0.media_relay {
-            Some(MediaRelay::Rtpengine) => packages(),
-            None => all_packages().to_vec(),
-        }
+        let relay = self.0.media_relay.and_then(|MediaRelay::Rtpengine| rtpengine::package());
+        let tls = self.0.tls.then(tls_package);
+        all_packages().into_iter().chain(tls).chain(relay).collect()
     }
 
     fn missing(&self) -> Option<Missing> {
@@ -133,6 +156,9 @@ fn prepare(
     let children = options.children.unwrap_or(CHILDREN).max(1);
     let connections = children.saturating_mul(2).saturating_add(OTHER_PROCESSES);
     let database = mariadb::prepare(job, subscribers, connections)?;
+    if options.tls {
+        certificate::write(job)?;
+    }
     let path = job.directory.join("kamailio.cfg");
     let text = configuration(job, options, children, subscribers);
     write_file(&path, text.as_bytes()).map_err(job.file("writing", &path))?;
@@ -187,6 +213,7 @@ fn configuration(
         .replace("REPLIES", replies);
     let relay = relays.then(|| rtpengine::control(job));
     let (listen, domain) = (job.address, &subscribers.domain);
+    let (transport, enable) = if options.tls { ("tls", "enable_tls=yes\n") } else { ("tcp", "") };
     format!(
         r#"#!KAMAILIO
 debug=0
@@ -199,7 +226,8 @@ tcp_max_connections=16384
 auto_aliases=no
 alias="{domain}"
 listen=udp:{listen}
-listen=tcp:{listen}
+listen={transport}:{listen}
+{enable}tcp_accept_aliases=yes
 dns=no
 rev_dns=no
 dns_try_ipv6=no
@@ -209,7 +237,7 @@ use_dst_blocklist=no
 
 {modules}
 {routes}"#,
-        modules = modules(options, relay)
+        modules = modules(job, options, relay)
     )
 }
 
@@ -217,7 +245,9 @@ use_dst_blocklist=no
 ///
 /// The table of registrations is empty at each start, so it isn't loaded: the worker that loads it does so while
 /// others already register users, and would add what they have just written a second time.
-fn modules(options: &KamailioOptions, relay: Option<SocketAddr>) -> String {
+fn modules(job: &Job<'_>, options: &KamailioOptions, relay: Option<SocketAddr>) -> String {
+    // Before all that use the same library.
+    let tls = if options.tls { tls(job) } else { String::new() };
     let relay = relay.map_or_else(String::new, |control| {
         format!(
             "loadmodule \"rtpengine.so\"\nmodparam(\"rtpengine\", \"rtpengine_sock\", \"udp:{control}\")\n"
@@ -234,7 +264,7 @@ fn modules(options: &KamailioOptions, relay: Option<SocketAddr>) -> String {
     let t1 = options.t1.0.div_ceil(1_000_000);
     let (t2, t4, given_up) = (8 * t1, 10 * t1, 64 * t1);
     format!(
-        r#"{load}
+        r#"{tls}{load}
 modparam("tm", "retr_timer1", {t1})
 modparam("tm", "retr_timer2", {t2})
 modparam("tm", "fr_timer", {given_up})
@@ -251,6 +281,20 @@ modparam("usrloc", "db_load", 0)
 modparam("usrloc", "hash_size", 14)
 modparam("registrar", "max_expires", 0)
 {relay}"#
+    )
+}
+
+/// TLS for whoever comes, with a certificate of this start.
+fn tls(job: &Job<'_>) -> String {
+    let (certificate, key) = (job.path(CERTIFICATE), job.path(KEY));
+    format!(
+        r#"loadmodule "tls.so"
+modparam("tls", "tls_method", "TLSv1.2+")
+modparam("tls", "certificate", "{certificate}")
+modparam("tls", "private_key", "{key}")
+modparam("tls", "verify_certificate", 0)
+modparam("tls", "require_certificate", 0)
+"#
     )
 }
 
@@ -369,6 +413,7 @@ mod tests {
             t1: Nanos::from_millis(100),
             location: LocationMode::WriteThrough,
             media_relay: None,
+            tls: false,
         };
         let text = text(&options, "a$b");
         for line in [
@@ -376,6 +421,7 @@ mod tests {
             "listen=udp:10.0.0.2:5060",
             "listen=tcp:10.0.0.2:5060",
             "alias=\"open-ims.test\"",
+            "tcp_accept_aliases=yes",
             "modparam(\"usrloc\", \"db_mode\", 1)",
             "modparam(\"usrloc\", \"db_load\", 0)",
             "modparam(\"tm\", \"fr_timer\", 6400)",
@@ -388,6 +434,19 @@ mod tests {
             !text.contains("rtpengine") && !text.contains("ELSEWHERE") && !text.contains("TO_RELAY"),
             "{text}"
         );
+        assert!(!text.contains("tls"), "{text}");
+        let secure = super::tests::text(&KamailioOptions { tls: true, ..options.clone() }, "r");
+        for line in [
+            "listen=udp:10.0.0.2:5060",
+            "listen=tls:10.0.0.2:5060",
+            "enable_tls=yes",
+            "loadmodule \"tls.so\"",
+            "modparam(\"tls\", \"private_key\", \"/run/x/key.pem\")",
+        ] {
+            assert!(secure.lines().any(|l| l == line), "{line} is not in\n{secure}");
+        }
+        let (tls, database) = (secure.find("tls.so"), secure.find("db_mysql.so"));
+        assert!(tls < database && !secure.contains("listen=tcp"), "{secure}");
         let options = KamailioOptions { media_relay: Some(MediaRelay::Rtpengine), ..options };
         let text = super::tests::text(&options, "r");
         for line in [

@@ -1,5 +1,5 @@
 //! The embedded SIP server: a registrar with digest authentication and a proxy in front of it
-//! (RFC 3261), over UDP and TCP on one port.
+//! (RFC 3261), over UDP and TCP, or TLS in place of that, on one port.
 //!
 //! One thread per worker, each with its own sockets (SO_REUSEPORT) and epoll. The kernel spreads
 //! peers over the workers, so what a call's two sides share is shared: bindings and transactions
@@ -7,8 +7,8 @@
 //! the server hold is bounded: bindings per subscriber, transactions, their bytes, connections,
 //! and what waits to be sent.
 //!
-//! What it is not: it resolves no names (contacts are addresses), forks to no second contact, and
-//! relays to foreign domains only within dialogs it recorded a route for.
+//! What it is not: it resolves no names (contacts are addresses), forks to no second contact, connects to nobody over TLS (who speaks it
+//! is reached over the connection that it made, RFC 5923), and relays to foreign domains only within dialogs it recorded a route for.
 
 mod guard;
 mod options;
@@ -70,10 +70,11 @@ pub fn serve(
     if options.listen.ip().is_unspecified() {
         return Err(SipServeError::Unspecified { address: options.listen });
     }
+    let tls = options.certificate.as_ref().map(|certificate| certificate.configure(&[])).transpose()?;
     let sockets = Sockets::open(options.listen, workers)
         .map_err(|source| ServeError::Listen { address: options.listen, source: source.into() })?;
     let address = sockets.address;
-    let shared = Shared::new(options, address).map_err(SipServeError::Subscribers)?;
+    let shared = Shared::new(options, address, tls).map_err(SipServeError::Subscribers)?;
     let count = sockets.pairs.len();
     let workers: Vec<SipWorker<'_>> = sockets
         .pairs

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use vtax_plan::model::Subscribers;
 use vtax_units::Nanos;
 
+use crate::embedded::ServerCertificate;
+
 /// What the server is to be.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -19,6 +21,8 @@ pub struct Options {
     pub authenticate_calls: bool,
     /// How long a nonce is accepted; counted in whole seconds, at least one.
     pub nonce_life: Nanos,
+    /// Connections speak TLS, and nothing else, with this certificate; datagrams don't.
+    pub certificate: Option<ServerCertificate>,
 }
 
 /// How long a nonce is accepted where nothing is said: as the Kamailio of this crate has it. A client that

@@ -29,6 +29,15 @@ impl Peer {
         }
     }
 
+    /// As Via names what it is reached over.
+    pub(super) fn protocol(&self) -> &'static str {
+        match self {
+            Self::Udp(_) => "UDP",
+            Self::Tcp(stream) if stream.is_secure => "TLS",
+            Self::Tcp(_) => "TCP",
+        }
+    }
+
     pub(super) fn is_datagram(&self) -> bool {
         matches!(self, Self::Udp(_))
     }

@@ -225,14 +225,18 @@ impl<'s> Proxy<'s> {
         branch: &[u8],
         opens_dialog: bool,
     ) {
-        let is_datagram = target.peer.is_datagram();
+        let protocol = target.peer.protocol();
         if opens_dialog {
-            let is_tcp = !is_datagram && !request.source.is_datagram();
-            routing::record_route(self.shared, parts.call_id, is_tcp, &mut self.record_route);
+            let of_both = match (protocol, request.source.protocol()) {
+                ("TCP", "TCP") => Some("tcp"),
+                ("TLS", "TLS") => Some("tls"),
+                _ => None,
+            };
+            routing::record_route(self.shared, parts.call_id, of_both, &mut self.record_route);
         }
         let change = Forward {
             uri: target.is_contact.then_some(&self.contact[..]),
-            via_protocol: if is_datagram { "UDP" } else { "TCP" },
+            via_protocol: protocol,
             sent_by: &self.shared.sent_by,
             branch,
             source: request.source,

@@ -96,12 +96,17 @@ fn towards(
         None => Ok(target(Peer::Udp(address))),
         Some(name) if name.eq_ignore_ascii_case(b"udp") => Ok(target(Peer::Udp(address))),
         Some(name) if name.eq_ignore_ascii_case(b"tcp") => {
-            if let Some(stream) = shared.stream(address) {
+            if let Some(stream) = shared.stream(address, false) {
                 return Ok(target(Peer::Tcp(stream)));
             }
             let stream = Arc::new(Stream::dial(address).map_err(|_| (503, "Service Unavailable"))?);
             shared.add_stream(&stream);
             output.dialled.push(Arc::clone(&stream));
+            Ok(target(Peer::Tcp(stream)))
+        }
+        // Peers are reached over the connections that they made (RFC 5923), whose certificates nobody has checked.
+        Some(name) if name.eq_ignore_ascii_case(b"tls") => {
+            let stream = shared.stream(address, true).ok_or((480, "Temporarily Unavailable"))?;
             Ok(target(Peer::Tcp(stream)))
         }
         Some(_) => Err((480, "Temporarily Unavailable")),
@@ -119,11 +124,11 @@ fn is_recorded_route(shared: &Shared, route: &Uri<'_>, call_id: &[u8]) -> bool {
 
 /// Writes this server's value of Record-Route for a call. Without a transport where the two sides
 /// differ: each then comes back over its own.
-pub(super) fn record_route(shared: &Shared, call_id: &[u8], is_tcp: bool, out: &mut Vec<u8>) {
+pub(super) fn record_route(shared: &Shared, call_id: &[u8], transport: Option<&str>, out: &mut Vec<u8>) {
     out.clear();
-    let transport: &[u8] = if is_tcp { b";transport=tcp" } else { b"" };
+    let (key, transport) = transport.map_or((&b""[..], &b""[..]), |name| (b";transport=", name.as_bytes()));
     let proof = proof(shared, call_id);
-    for part in [b"<sip:", &shared.sent_by[..], transport, b";lr;k=", proof.bytes(), b">"] {
+    for part in [b"<sip:", &shared.sent_by[..], key, transport, b";lr;k=", proof.bytes(), b">"] {
         out.extend_from_slice(part);
     }
 }

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
+use rustls::ServerConfig;
 use vtax_plan::model::SubscribersError;
 use vtax_sys::sync::lock;
 use vtax_wire::sip::{Scheme, Uri};
@@ -32,6 +33,8 @@ pub(super) struct Shared {
     pub(super) registrar: Registrar,
     pub(super) guard: Guard,
     pub(super) authenticate_calls: bool,
+    /// TLS of connections that come in, where they speak it.
+    pub(super) tls: Option<Arc<ServerConfig>>,
     tables: Box<[Mutex<Table>]>,
     /// Open connections by their peer.
     streams: Mutex<HashMap<SocketAddr, Weak<Stream>>>,
@@ -41,7 +44,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(options: &Options, address: SocketAddr) -> Result<Self, SubscribersError> {
+    pub(super) fn new(
+        options: &Options,
+        address: SocketAddr,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Result<Self, SubscribersError> {
         let subscribers = &options.subscribers;
         let formats = subscribers.formats()?;
         let tables = if options.workers == 1 { 1 } else { options.workers as usize * TABLES_PER_WORKER };
@@ -62,6 +69,7 @@ impl Shared {
             registrar: Registrar::new(subscribers.count),
             guard: Guard::new(options.nonce_life),
             authenticate_calls: options.authenticate_calls,
+            tls,
             tables: (0..tables).map(|_| Mutex::new(Table::new(tables))).collect(),
             streams: Mutex::default(),
             hasher: RandomState::new(),
@@ -126,8 +134,9 @@ impl Shared {
         }
     }
 
-    /// The open connection with that peer.
-    pub(super) fn stream(&self, peer: SocketAddr) -> Option<Arc<Stream>> {
-        self.streams().get(&peer)?.upgrade().filter(|stream| !stream.is_closed())
+    /// The open connection with that peer, with TLS or without.
+    pub(super) fn stream(&self, peer: SocketAddr, is_secure: bool) -> Option<Arc<Stream>> {
+        let stream = self.streams().get(&peer)?.upgrade()?;
+        (stream.is_secure == is_secure && !stream.is_closed()).then_some(stream)
     }
 }

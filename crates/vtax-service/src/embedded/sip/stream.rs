@@ -1,12 +1,15 @@
-//! A TCP connection, written to by any worker and read by one.
+//! A connection over TCP or TLS, written to by any worker and read by one.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
+use rustls::ServerConfig;
 use vtax_sys::sync::lock;
+
+use crate::embedded::tls::Tls;
 
 /// Most bytes that wait for a peer who doesn't read; beyond it the connection is closed.
 const UNSENT_MAX: usize = 4 << 20;
@@ -18,6 +21,7 @@ const KEPT_BYTES_MAX: usize = 64 * 1024;
 pub(super) struct Stream {
     pub(super) fd: OwnedFd,
     pub(super) peer: SocketAddr,
+    pub(super) is_secure: bool,
     state: Mutex<State>,
 }
 
@@ -25,11 +29,30 @@ pub(super) struct Stream {
 struct State {
     unsent: Vec<u8>,
     closed: bool,
+    tls: Option<Box<Tls>>,
+    /// What is to be enciphered when it is sent next.
+    plain: Vec<u8>,
 }
 
 impl Stream {
     pub(super) fn new(fd: OwnedFd, peer: SocketAddr) -> Self {
-        Self { fd, peer, state: Mutex::default() }
+        Self { fd, peer, is_secure: false, state: Mutex::default() }
+    }
+
+    /// The same with TLS; `None` where the configuration can't be used.
+    pub(super) fn secure(fd: OwnedFd, peer: SocketAddr, config: &Arc<ServerConfig>) -> Option<Self> {
+        let state = State { tls: Some(Tls::new(config)?), ..State::default() };
+        Some(Self { fd, peer, is_secure: true, state: Mutex::new(state) })
+    }
+
+    /// Appends what came to `plain`, deciphered. False where it isn't TLS; the peer is told why.
+    pub(super) fn open(&self, cipher: &[u8], plain: &mut Vec<u8>) -> bool {
+        let mut state = self.lock();
+        let State { tls: Some(tls), unsent, .. } = &mut *state else { return false };
+        let good = tls.open(cipher, plain);
+        tls.take(unsent);
+        self.flush_locked(&mut state);
+        good
     }
 
     /// Begins a connection; what is sent meanwhile waits for its end.
@@ -56,18 +79,33 @@ impl Stream {
         if state.closed {
             return false;
         }
-        if state.unsent.len() + bytes.len() > UNSENT_MAX {
+        if state.unsent.len() + state.plain.len() + bytes.len() > UNSENT_MAX {
             self.close_locked(&mut state);
             return false;
         }
-        let is_first = state.unsent.is_empty();
-        state.unsent.extend_from_slice(bytes);
+        let is_first = state.unsent.is_empty() && state.plain.is_empty();
+        match &state.tls {
+            None => state.unsent.extend_from_slice(bytes),
+            Some(tls) if tls.is_ready() => state.plain.extend_from_slice(bytes),
+            // Nobody who has asked for something waits for an answer yet.
+            Some(_) => return false,
+        }
         is_first
     }
 
     /// Sends what waits, as far as there is room.
     pub(super) fn flush(&self) {
         let mut state = self.lock();
+        let State { tls, plain, unsent, .. } = &mut *state;
+        if let Some(tls) = tls.as_mut().filter(|_| !plain.is_empty()) {
+            tls.seal(plain);
+            plain.clear();
+            tls.take(unsent);
+        }
+        self.flush_locked(&mut state);
+    }
+
+    fn flush_locked(&self, state: &mut State) {
         if state.unsent.is_empty() || state.closed {
             return;
         }
@@ -78,7 +116,7 @@ impl Stream {
                     state.unsent = Vec::new();
                 }
             }
-            Err(_) => self.close_locked(&mut state),
+            Err(_) => self.close_locked(state),
         }
     }
 
@@ -103,8 +141,14 @@ impl Stream {
     }
 
     fn close_locked(&self, state: &mut State) {
+        if let Some(mut tls) = state.tls.take().filter(|tls| tls.is_ready() && !state.closed) {
+            // A last word, if there is room for it.
+            tls.say_end();
+            tls.take(&mut state.unsent);
+            let _ = self.try_send(&state.unsent);
+        }
         state.closed = true;
-        state.unsent = Vec::new();
+        (state.unsent, state.plain) = (Vec::new(), Vec::new());
         // Its reader finds the end; one whose peer is gone already has nothing to shut down.
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
     }

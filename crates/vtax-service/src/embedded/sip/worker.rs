@@ -102,6 +102,8 @@ pub(super) struct SipWorker<'s> {
     output: Output,
     connections: Slots<Connection>,
     input: Box<[u8]>,
+    /// What it deciphers to.
+    plain: Vec<u8>,
     /// When silent connections were last looked for.
     swept_ms: u64,
     /// Whether datagrams are many enough to leave in bundles. None is delayed for the sake of batching: a client
@@ -166,6 +168,7 @@ impl<'s> SipWorker<'s> {
             pair,
             connections: Slots::new(),
             input: vec![0; READ_BYTES].into_boxed_slice(),
+            plain: Vec::new(),
             swept_ms: 0,
             gathering: Gathering::new(MANY, 0..=0),
             workers,
@@ -201,7 +204,11 @@ impl<'s> SipWorker<'s> {
         for _ in 0..ACCEPTS_MAX {
             match accept(&self.pair.tcp) {
                 Accepted::Connection(fd, peer) if self.connections.count() < CONNECTIONS_MAX => {
-                    let stream = Arc::new(Stream::new(fd, peer));
+                    let stream = match &self.shared.tls {
+                        None => Some(Stream::new(fd, peer)),
+                        Some(config) => Stream::secure(fd, peer, config),
+                    };
+                    let Some(stream) = stream.map(Arc::new) else { continue };
                     self.shared.add_stream(&stream);
                     self.open(stream, now_ms);
                 }
@@ -259,11 +266,23 @@ impl<'s> SipWorker<'s> {
                 Err(_) => return false,
             };
             let Connection { held, framer, active_ms, .. } = connection;
+            let came = if connection.stream.is_secure {
+                self.plain.clear();
+                if !connection.stream.open(&self.input[..got], &mut self.plain) {
+                    return false;
+                }
+                if self.plain.is_empty() {
+                    continue;
+                }
+                &self.plain[..]
+            } else {
+                &self.input[..got]
+            };
             let is_fresh = held.is_empty();
             let stream = if is_fresh {
-                &self.input[..got]
+                came
             } else {
-                held.extend_from_slice(&self.input[..got]);
+                held.extend_from_slice(came);
                 &held[..]
             };
             let mut done = 0;
@@ -289,7 +308,7 @@ impl<'s> SipWorker<'s> {
                 *active_ms = now_ms;
             }
             if is_fresh {
-                held.extend_from_slice(&self.input[done..got]);
+                held.extend_from_slice(&came[done..]);
             } else {
                 held.drain(..done);
             }

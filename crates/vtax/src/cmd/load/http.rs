@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use vtax_load::http::{Http2Details, HttpDetails, HttpRequests, HttpSession, HttpSpec, HttpTlsDetails};
-use vtax_load::{ConnectionPool, Control, LatencyHistogram, LoadError, LoadResult, RequestStep, Verify};
+use vtax_load::http::{Http2Details, HttpDetails, HttpRequests, HttpSession, HttpSpec};
+use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep, Verify};
 use vtax_plan::model::{
     HttpBody, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpStep, HttpTls,
-    HttpWebSocket, TlsVersion, Workload, targets_in,
+    HttpWebSocket, Workload, targets_in,
 };
 use vtax_units::{Bytes, Nanos};
 
-use super::output::millis;
+use super::output::times;
 use super::request_load::RequestSpec;
 use super::requests::RequestArgs;
+use super::tls::{Version, put_tls, verify};
 use super::url::Url;
 use crate::exit::{Classify, Outcome};
 
@@ -136,14 +137,6 @@ enum Compression {
     Decode,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Version {
-    #[value(name = "1.2")]
-    V12,
-    #[value(name = "1.3")]
-    V13,
-}
-
 /// `NAME: VALUE`.
 fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("it must be `NAME: VALUE`")?;
@@ -155,10 +148,7 @@ impl Tls {
     fn settings(&self, host: &str) -> HttpTls {
         let is_name = host.parse::<std::net::IpAddr>().is_err();
         HttpTls {
-            version: self.tls_version.map(|version| match version {
-                Version::V12 => TlsVersion::V12,
-                Version::V13 => TlsVersion::V13,
-            }),
+            version: self.tls_version.map(Version::version),
             cipher: self.cipher.clone(),
             group: self.group.clone(),
             resume: !self.no_resume,
@@ -168,10 +158,7 @@ impl Tls {
     }
 
     fn verify(&self, host: &str) -> Result<Verify> {
-        let Some(path) = &self.authority else { return Ok(Verify::Nothing) };
-        let root = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-        let name = self.sni.clone().unwrap_or_else(|| host.to_owned());
-        Ok(Verify::Authorities { name, roots: vec![root] })
+        verify(self.authority.as_deref(), self.sni.as_deref().unwrap_or(host))
     }
 }
 
@@ -358,38 +345,6 @@ fn put_http2(out: &mut String, http2: &Http2Details) -> fmt::Result {
         )?;
     }
     Ok(())
-}
-
-fn put_tls(out: &mut String, tls: &HttpTlsDetails, duration: Nanos) -> fmt::Result {
-    let seconds = duration.as_secs_f64().max(1e-9);
-    let per_second = |times: &LatencyHistogram| times.len() as f64 / seconds;
-    let agreed = [&tls.agreed, &tls.group, &tls.alpn].into_iter().flatten();
-    let agreed = agreed.map(String::as_str).collect::<Vec<_>>().join(", ");
-    writeln!(
-        out,
-        "TLS       {}; handshakes: {} full ({:.1}/s), {} resumed ({:.1}/s), {} failed; {} connections without close_notify",
-        if agreed.is_empty() { "no handshake in the recorded time" } else { &agreed },
-        tls.full.len(),
-        per_second(&tls.full),
-        tls.resumed.len(),
-        per_second(&tls.resumed),
-        tls.failed,
-        tls.without_close_notify
-    )?;
-    for (name, found) in [("full", &tls.full), ("resumed", &tls.resumed)] {
-        if !found.is_empty() {
-            writeln!(out, "          {name} handshake {}", times(found))?;
-        }
-    }
-    Ok(())
-}
-
-fn times(histogram: &LatencyHistogram) -> String {
-    if histogram.is_empty() {
-        return "-".to_owned();
-    }
-    let p99 = histogram.quantile(0.99);
-    format!("{} (p99 {})", millis(histogram.mean()), millis(p99))
 }
 
 impl RequestSpec for HttpSpec {

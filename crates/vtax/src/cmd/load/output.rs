@@ -275,6 +275,15 @@ pub(super) fn search_text(
     out::text(&format!("capacity ({limits}): {found}; {steps} steps\n"))
 }
 
+/// Mean and p99 of times.
+pub(super) fn times(histogram: &LatencyHistogram) -> String {
+    if histogram.is_empty() {
+        return "-".to_owned();
+    }
+    let p99 = histogram.quantile(0.99);
+    format!("{} (p99 {})", millis(histogram.mean()), millis(p99))
+}
+
 #[cfg(test)]
 mod tests {
     use vtax_load::{Counts, GeneratorUse};

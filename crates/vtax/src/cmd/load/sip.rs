@@ -17,9 +17,9 @@ use anyhow::{Context, ensure};
 use rustix::process::Signal;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
 use vtax_load::sip::{PhaseKind, SipPhase, SipProfile, SipResult, SipSession, SipSpec, answer_calls};
-use vtax_load::{LatencyHistogram, Progress};
+use vtax_load::{LatencyHistogram, Progress, Verify};
 use vtax_plan::model::Arrivals;
-use vtax_plan::model::{SipMetric, SipTransport, SipWorkload, Spread};
+use vtax_plan::model::{SipMetric, SipTls, SipTransport, SipWorkload, Spread};
 use vtax_service::{ProvisionFormat, provision};
 use vtax_sys::signals::SignalFd;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
@@ -28,6 +28,7 @@ use self::mix::{Limit, Mix};
 use super::end::{End, Ended, Invalid};
 use super::failure::failure;
 use super::profile::Profile;
+use super::tls::{Version, verify};
 use super::watch::{Show, Watch};
 use crate::cmd::subscribers::SubscriberArgs;
 use crate::exit::{Classify, Exit, Failure, Outcome};
@@ -132,6 +133,8 @@ struct Call {
     /// Transport to the service.
     #[arg(long, value_enum, default_value_t = Transport::Udp)]
     transport: Transport,
+    #[command(flatten)]
+    tls: Tls,
     /// Source addresses, to spread the subscribers over [default: the one that leads to the target].
     #[arg(long, value_delimiter = ',')]
     local: Vec<IpAddr>,
@@ -140,14 +143,65 @@ struct Call {
     t1: Nanos,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+/// With --transport tls.
+#[derive(clap::Args)]
+struct Tls {
+    /// With --transport tls, the only version of TLS.
+    #[arg(long, value_enum)]
+    tls_version: Option<Version>,
+    /// With --transport tls, the only cipher suite, as IANA names it.
+    #[arg(long)]
+    cipher: Option<String>,
+    /// With --transport tls, check the server's certificate by this authority, a file in DER; without it, any will do.
+    #[arg(long, value_name = "FILE")]
+    authority: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Transport {
     Udp,
     Tcp,
+    Tls,
 }
 
-/// Port of SIP (RFC 3261 section 19.1.2).
+impl Transport {
+    const fn model(self) -> SipTransport {
+        match self {
+            Self::Udp => SipTransport::Udp,
+            Self::Tcp => SipTransport::Tcp,
+            Self::Tls => SipTransport::Tls,
+        }
+    }
+}
+
+impl Call {
+    /// What TLS offers, and what a server of this name or address is checked for.
+    fn tls(&self, target: &str) -> anyhow::Result<(SipTls, Verify)> {
+        let Tls { tls_version, cipher, authority } = &self.tls;
+        let given = tls_version.is_some() || cipher.is_some() || authority.is_some();
+        ensure!(
+            self.transport == Transport::Tls || !given,
+            "--tls-version, --cipher and --authority need --transport tls"
+        );
+        let version = tls_version.map(Version::version);
+        let tls = SipTls { version, cipher: cipher.clone(), ..SipTls::default() };
+        Ok((tls, verify(authority.as_deref(), host_of(target))?))
+    }
+}
+
+/// The name or address in a target.
+fn host_of(target: &str) -> &str {
+    let bare = bare(target);
+    match bare.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(rest),
+        None if bare.parse::<IpAddr>().is_ok() => bare,
+        None => bare.rsplit_once(':').map_or(bare, |(host, _)| host),
+    }
+}
+
+/// Ports of SIP, and of SIP over TLS (RFC 3261 section 19.1.2).
 const PORT: u16 = 5060;
+const TLS_PORT: u16 = 5061;
 /// Text of a message, in bytes: 140 on average, as in the study.
 const MESSAGE_BYTES: (Bytes, Bytes) = (Bytes(50), Bytes(230));
 
@@ -169,8 +223,10 @@ pub(super) fn run(args: &Args) -> Outcome {
         return answer(args);
     }
     let target = args.target.as_deref().context("which service? give HOST[:PORT]").bad_input()?;
-    let target = resolve(target).bad_input()?;
-    let spec = spec(args, target)?;
+    let (tls, verify) = args.call.tls(target).bad_input()?;
+    let target = resolve(target, args.call.transport).bad_input()?;
+    let mut spec = spec(args, target)?;
+    (spec.workload.tls, spec.verify) = (tls, verify);
     let profile = profile(args).bad_input()?;
     // Before the first thread, so that all have the signals blocked.
     let watch = Watch::new(args.quiet).context("preparing for Ctrl-C")?;
@@ -204,17 +260,23 @@ fn write_subscribers(args: &Args, path: &std::path::Path) -> anyhow::Result<()> 
         .with_context(|| format!("writing {}", path.display()))
 }
 
+/// A target without its scheme.
+fn bare(target: &str) -> &str {
+    target.strip_prefix("sip:").or_else(|| target.strip_prefix("sips:")).unwrap_or(target)
+}
+
 /// The first address a target stands for.
-fn resolve(target: &str) -> anyhow::Result<SocketAddr> {
-    let bare = target.strip_prefix("sip:").unwrap_or(target);
+fn resolve(target: &str, transport: Transport) -> anyhow::Result<SocketAddr> {
+    let bare = bare(target);
+    let port = if transport == Transport::Tls { TLS_PORT } else { PORT };
     let named = |text: &str| -> std::io::Result<SocketAddr> {
         text.to_socket_addrs()?.next().ok_or_else(|| std::io::ErrorKind::NotFound.into())
     };
     let address = bare.trim_start_matches('[').trim_end_matches(']');
     match address.parse::<IpAddr>() {
-        Ok(ip) => Ok((ip, PORT).into()),
+        Ok(ip) => Ok((ip, port).into()),
         Err(_) => named(bare)
-            .or_else(|_| named(&format!("{bare}:{PORT}")))
+            .or_else(|_| named(&format!("{bare}:{port}")))
             .with_context(|| format!("looking up `{target}`")),
     }
 }
@@ -248,10 +310,8 @@ fn spec(args: &Args, target: SocketAddr) -> Result<SipSpec, Failure> {
     Ok(SipSpec {
         target,
         workload: SipWorkload {
-            transport: match args.call.transport {
-                Transport::Udp => SipTransport::Udp,
-                Transport::Tcp => SipTransport::Tcp,
-            },
+            transport: args.call.transport.model(),
+            tls: SipTls::default(),
             subscribers: args.users.all.subscribers(),
             registered: args.users.registered,
             mix: mix.parts(args.ihs),
@@ -267,6 +327,7 @@ fn spec(args: &Args, target: SocketAddr) -> Result<SipSpec, Failure> {
         cpus: args.cpus.clone().unwrap_or_default(),
         seed: args.seed,
         moments: false,
+        verify: Verify::Nothing,
     })
 }
 
@@ -384,7 +445,7 @@ fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: Sip
 /// `--uas`: answers calls until a signal comes.
 fn answer(args: &Args) -> Outcome {
     let listen = args.target.as_deref().unwrap_or("127.0.0.1:5060");
-    let listen = resolve(listen).bad_input()?;
+    let listen = resolve(listen, Transport::Udp).bad_input()?;
     let signals = SignalFd::new(&[Signal::INT, Signal::TERM]).context("preparing for Ctrl-C")?;
     let stop = AtomicBool::new(false);
     let answered = thread::scope(|scope| {
@@ -419,8 +480,15 @@ mod tests {
             ("::1", "[::1]:5060"),
             ("[::1]:7", "[::1]:7"),
         ] {
-            assert_eq!(resolve(text).unwrap(), address.parse().unwrap(), "{text}");
+            assert_eq!(resolve(text, Transport::Tcp).unwrap(), address.parse().unwrap(), "{text}");
         }
-        assert!(resolve("127.0.0.1:x").is_err());
+        assert!(resolve("127.0.0.1:x", Transport::Udp).is_err());
+        let secure = resolve("sips:127.0.0.1", Transport::Tls).unwrap();
+        assert_eq!(secure, "127.0.0.1:5061".parse().unwrap());
+        for (target, host) in
+            [("sip:a.test:5061", "a.test"), ("[::1]:5061", "::1"), ("::1", "::1"), ("b", "b")]
+        {
+            assert_eq!(host_of(target), host);
+        }
     }
 }

@@ -91,7 +91,7 @@ pub(super) struct Call {
     pub(super) generation: u32,
     pub(super) waiting: Waiting,
     /// The line it goes over.
-    pub(super) line: u16,
+    pub(super) line: u32,
     /// From 1.
     pub(super) number: u64,
     /// When it was meant to begin.

@@ -1,28 +1,32 @@
 //! One worker of a client: an epoll loop around its calls.
 
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::thread;
 
 use rustix::event::epoll;
+use vtax_plan::model::{SipTls, SipTransport};
 use vtax_sys::datagrams::{BATCH_MAX, Inbox};
 use vtax_sys::gathering::Gathering;
 use vtax_sys::{SysError, sched};
 use vtax_units::Nanos;
-use vtax_wire::sip::{Message, Transport};
+use vtax_wire::sip::Message;
 use vtax_wire::sipp::Stop;
 
-use super::machine::{Machine, Port};
+use super::lines::Lines;
+use super::machine::Machine;
 use super::result::ScriptFigures;
 use super::shared::Shared;
 use crate::drive::{EventLoop, Rest};
+use crate::family::sip::connections::Settings;
 use crate::family::sip::line::{Line, Wire, receive_error};
 use crate::family::sip::media::Media;
-use crate::family::sip::unmatched::{Kind, Unmatched};
+use crate::family::sip::stream::READ_BYTES;
+use crate::family::sip::unmatched::Kind;
 use crate::family::sip::worker::{DATAGRAM_BYTES, MANY, ROOM_BYTES, WAITS};
-use crate::requests::{Finding, Recorder, Timetable, Window, time_since};
-use crate::{Arrivals, Control, LoadError};
+use crate::requests::{Finding, Outcome, Recorder, Timetable, Window, time_since};
+use crate::{Arrivals, Control, LoadError, Verify};
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 64;
@@ -37,7 +41,10 @@ const SLEEP_MAX: u64 = 20_000_000;
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) shared: &'a Shared,
-    pub(super) local: &'a [std::net::IpAddr],
+    pub(super) local: &'a [IpAddr],
+    pub(super) transport: SipTransport,
+    pub(super) tls: &'a SipTls,
+    pub(super) verify: &'a Verify,
     pub(super) window: Window,
     pub(super) drain: u64,
     pub(super) timeout: u64,
@@ -62,57 +69,6 @@ pub(super) struct Found {
     pub(super) figures: ScriptFigures,
 }
 
-/// The lines of a worker.
-struct Lines {
-    lines: Vec<Line>,
-    addresses: Vec<SocketAddr>,
-    /// One of them has as much waiting as is sent at once.
-    full: bool,
-}
-
-impl Port for Lines {
-    fn send(&mut self, line: u16, _to: Option<SocketAddr>, flow: u32, message: &[u8]) {
-        let Some(line) = self.lines.get_mut(usize::from(line)) else { return };
-        line.send(flow, |_, out| out.extend_from_slice(message));
-        self.full |= line.is_full();
-    }
-
-    fn local(&self, line: u16) -> SocketAddr {
-        match self.lines.get(usize::from(line)).map(|line| &line.wire) {
-            Some(Wire::Tcp(stream)) => stream.local(),
-            _ => self.addresses[usize::from(line).min(self.addresses.len() - 1)],
-        }
-    }
-}
-
-impl Lines {
-    fn open(job: &Job<'_>) -> Result<Self, LoadError> {
-        let target = job.shared.target;
-        let (mut lines, mut addresses) = (Vec::new(), Vec::new());
-        for local in job.local {
-            let line = match job.shared.transport {
-                Transport::Tcp => Line::tcp(*local, target)?,
-                _ => Line::udp(*local, target)?,
-            };
-            addresses.push(match &line.wire {
-                Wire::Udp(socket) => socket
-                    .local_addr()
-                    .map_err(|source| LoadError::System { operation: "name a UDP socket", source })?,
-                Wire::Tcp(stream) => stream.local(),
-            });
-            lines.push(line);
-        }
-        Ok(Self { lines, addresses, full: false })
-    }
-
-    fn flush(&mut self, now: u64, in_bundles: bool, stray: &mut Unmatched) {
-        for line in self.lines.iter_mut().filter(|line| line.has_waiting()) {
-            line.flush(now, in_bundles, stray);
-        }
-        self.full = false;
-    }
-}
-
 pub(super) struct Worker<'a> {
     job: Job<'a>,
     place: Place,
@@ -122,10 +78,10 @@ pub(super) struct Worker<'a> {
     time: Timetable<'a>,
     events: EventLoop,
     inbox: Inbox,
+    /// Room for what comes over connections.
+    room: Box<[u8]>,
     due: Vec<u32>,
     gathering: Gathering,
-    /// Whose turn it is to have a call.
-    turn: usize,
     /// When there was room for another call again.
     available_since: u64,
 }
@@ -139,17 +95,11 @@ impl<'a> Worker<'a> {
         recorder: Recorder,
         media: Option<Media>,
     ) -> Result<Self, LoadError> {
-        let mut lines = Lines::open(&job)?;
         let events = EventLoop::new()?;
-        for (number, line) in lines.lines.iter_mut().enumerate() {
-            match &mut line.wire {
-                Wire::Udp(socket) => {
-                    epoll::add(events.epoll(), socket.as_fd(), number_of(number), epoll::EventFlags::IN)
-                        .map_err(|e| LoadError::System { operation: "watch a socket", source: e.into() })?
-                }
-                Wire::Tcp(stream) => stream.changed = true,
-            }
-        }
+        let shared = job.shared;
+        let settings = Settings::new(job.transport, job.tls, job.verify, shared.target.ip())?;
+        let room = if settings.is_some() { vec![0; READ_BYTES].into() } else { Box::default() };
+        let lines = Lines::open(shared.target, job.local, settings, shared.connection_per_call, &events)?;
         let worker = (place.number, place.workers);
         let machine = Machine::new(
             job.shared,
@@ -168,9 +118,9 @@ impl<'a> Worker<'a> {
             recorder,
             events,
             inbox: Inbox::new(BATCH_MAX, ROOM_BYTES),
+            room,
             due: Vec::with_capacity(1_024),
             gathering: Gathering::new(MANY, WAITS),
-            turn: 0,
             available_since: 0,
         })
     }
@@ -187,13 +137,14 @@ impl<'a> Worker<'a> {
             self.expire();
             self.record();
             self.flush();
-            self.watch_streams();
+            self.lines.release(&mut self.machine.released);
+            self.lines.watch(&self.events, &mut self.machine.stray);
             let rest = self.rest();
             let (ready, now) = self.events.wait(&mut events, rest, clock)?;
             self.time.now = now;
             self.machine.now = epoch.0 + now;
             for event in ready {
-                self.ready(event.data.u64() as usize, event.flags);
+                self.ready(event.data.u64() as u32, event.flags);
             }
         }
         self.finish()
@@ -246,9 +197,10 @@ impl<'a> Worker<'a> {
 
     fn begin(&mut self, start: u64) {
         self.gathering.handled(1);
-        let line = self.turn % self.lines.lines.len().max(1);
-        self.turn += 1;
-        self.machine.begin(self.job.epoch.0 + start, line as u16, &mut self.lines);
+        match self.lines.of_call(&mut self.machine.stray) {
+            Some(line) => self.machine.begin(self.job.epoch.0 + start, line, &mut self.lines),
+            None => self.recorder.ended(start, self.time.now, Outcome::NoAddresses, 0),
+        }
         if self.lines.full {
             self.flush();
         }
@@ -299,17 +251,18 @@ impl<'a> Worker<'a> {
     }
 
     /// A line can be read from, or written to.
-    fn ready(&mut self, line: usize, flags: epoll::EventFlags) {
-        match self.lines.lines.get(line).map(|line| &line.wire) {
+    fn ready(&mut self, line: u32, flags: epoll::EventFlags) {
+        match self.lines.at(line).map(|line| &line.wire) {
             Some(Wire::Udp(_)) => self.receive(line),
             Some(Wire::Tcp(_)) => self.stream_ready(line, flags),
             None => {}
         }
     }
 
-    fn receive(&mut self, line: usize) {
+    fn receive(&mut self, line: u32) {
         for _ in 0..BATCHES_MAX {
-            let got = match self.inbox.receive(self.lines.lines[line].as_fd()) {
+            let Some(open) = self.lines.at(line) else { return };
+            let got = match self.inbox.receive(open.as_fd()) {
                 Ok(got) => got,
                 Err(error) if receive_error(&error, &mut self.machine.stray) => continue,
                 Err(_) => return,
@@ -339,23 +292,24 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn stream_ready(&mut self, line: usize, flags: epoll::EventFlags) {
+    fn stream_ready(&mut self, line: u32, flags: epoll::EventFlags) {
         let writable =
             flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP);
+        self.lines.touch(line);
         for round in 0..BATCHES_MAX {
             let now = self.machine.now;
-            let Wire::Tcp(stream) = &mut self.lines.lines[line].wire else { return };
+            let Some(stream) = self.lines.at(line).and_then(Line::stream_mut) else { return };
             if round == 0 && writable && stream.wants_to_write() {
                 stream.writable(now, &mut self.machine.stray);
             }
-            let more = stream.read(now, &mut self.machine.stray);
+            let more = stream.read(now, &mut self.room, &mut self.machine.stray);
             let taken = stream.take();
             self.gathering.handled(taken.messages.len() as u64);
             for (from, to) in &taken.messages {
                 self.recorder.received(self.time.now, to - from);
                 handle(&mut self.machine, &mut self.lines, &taken.bytes[*from..*to], now);
             }
-            if let Wire::Tcp(stream) = &mut self.lines.lines[line].wire {
+            if let Some(stream) = self.lines.at(line).and_then(Line::stream_mut) {
                 stream.give_back(taken);
             }
             if !more {
@@ -364,41 +318,19 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Has the kernel tell what connections wait for, where that has changed.
-    fn watch_streams(&mut self) {
-        for (number, line) in self.lines.lines.iter_mut().enumerate() {
-            let Wire::Tcp(stream) = &mut line.wire else { continue };
-            if !std::mem::take(&mut stream.changed) || !stream.is_open() {
-                continue;
-            }
-            let mut flags = epoll::EventFlags::IN;
-            flags.set(epoll::EventFlags::OUT, stream.wants_to_write());
-            let socket: BorrowedFd<'_> = stream.as_fd();
-            // A connection that is new to epoll is added; one that ended has left by itself.
-            if epoll::modify(self.events.epoll(), socket, number_of(number), flags).is_err()
-                && epoll::add(self.events.epoll(), socket, number_of(number), flags).is_err()
-            {
-                self.machine.stray.count(Kind::ReceiveFailed);
-            }
-        }
-    }
-
     fn finish(mut self) -> Result<Found, SysError> {
         self.flush();
         self.record();
-        let dropped = self.lines.lines.iter_mut().map(Line::newly_dropped).sum();
+        let dropped = self.lines.newly_dropped();
         self.machine.stray.add(Kind::ReceiveBufferOverflow, dropped);
         let epoch = self.job.epoch.0;
         for start in self.machine.unfinished() {
             self.recorder.unfinished(start.saturating_sub(epoch));
         }
         let finding = self.time.finish(self.recorder, self.events.pacer.polled)?;
-        Ok(Found { finding, figures: self.machine.figures() })
+        let connections = self.lines.settings.as_ref().map(Settings::take);
+        Ok(Found { finding, figures: ScriptFigures { connections, ..self.machine.figures() } })
     }
-}
-
-fn number_of(line: usize) -> epoll::EventData {
-    epoll::EventData::new_u64(line as u64)
 }
 
 /// Handles one message.

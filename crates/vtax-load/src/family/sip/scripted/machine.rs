@@ -35,9 +35,9 @@ const MILLI: u64 = 1_000_000;
 /// Where messages go.
 pub(super) trait Port {
     /// Sends a message of a call, on the line that the call goes over.
-    fn send(&mut self, line: u16, to: Option<SocketAddr>, flow: u32, message: &[u8]);
+    fn send(&mut self, line: u32, to: Option<SocketAddr>, flow: u32, message: &[u8]);
     /// The address of a line.
-    fn local(&self, line: u16) -> SocketAddr;
+    fn local(&self, line: u32) -> SocketAddr;
 }
 
 /// Why a call has failed.
@@ -132,6 +132,8 @@ pub(super) struct Machine<'a> {
     pub(super) stray: Unmatched,
     /// Calls that have ended since this was last emptied.
     pub(super) ended: Vec<Ended>,
+    /// Lines of calls that are over, where each has its own.
+    pub(super) released: Vec<u32>,
     /// The scenario has said that the load is to stop.
     pub(super) stop: Option<Stop>,
 }
@@ -170,6 +172,7 @@ impl<'a> Machine<'a> {
             traffic: Traffic::default(),
             stray: Unmatched::default(),
             ended: Vec::with_capacity(64),
+            released: Vec::new(),
             stop: None,
         }
     }
@@ -180,14 +183,14 @@ impl<'a> Machine<'a> {
     }
 
     /// Begins a call that was meant to begin at `start`.
-    pub(super) fn begin(&mut self, start: u64, line: u16, port: &mut impl Port) {
+    pub(super) fn begin(&mut self, start: u64, line: u32, port: &mut impl Port) {
         let slot = self.place(start, line);
         if self.open_sound(slot, port) {
             self.advance(slot, start, port);
         }
     }
 
-    fn place(&mut self, start: u64, line: u16) -> u32 {
+    fn place(&mut self, start: u64, line: u32) -> u32 {
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.calls.push(Call::default());
             self.calls.len() as u32 - 1
@@ -679,7 +682,11 @@ impl<'a> Machine<'a> {
 
     fn free(&mut self, slot: u32) {
         self.wheel.cancel(slot);
-        self.calls[slot as usize].waiting = Waiting::Nothing;
+        let call = &mut self.calls[slot as usize];
+        call.waiting = Waiting::Nothing;
+        if self.shared.connection_per_call {
+            self.released.push(call.line);
+        }
         self.vacant.push(slot);
     }
 

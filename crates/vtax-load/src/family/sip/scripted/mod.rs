@@ -7,6 +7,7 @@ mod act;
 mod answering;
 mod call;
 mod client;
+mod lines;
 mod machine;
 mod messages;
 mod render;

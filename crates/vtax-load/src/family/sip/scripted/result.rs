@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::LatencyHistogram;
-use crate::family::sip::Traffic;
 use crate::family::sip::media::SoundFigures;
+use crate::family::sip::{SipConnections, Traffic};
 
 /// What the calls of a step showed, warm-up included.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -31,6 +31,9 @@ pub struct ScriptFigures {
     pub traffic: Traffic,
     /// Messages that belonged to no call or could not be used, by kind.
     pub stray: BTreeMap<String, u64>,
+    /// Connections; `None` over UDP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<SipConnections>,
     /// What calls sounded like, where they had sound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sound: Option<Box<SoundFigures>>,
@@ -104,6 +107,9 @@ impl ScriptFigures {
         match (&mut self.sound, other.sound) {
             (Some(own), Some(more)) => own.add(&more),
             (own, more) => *own = own.take().or(more),
+        }
+        if let Some(more) = other.connections {
+            self.connections.get_or_insert_default().add(more);
         }
         self.log.extend(other.log);
         add(&mut self.log_left_out, other.log_left_out);

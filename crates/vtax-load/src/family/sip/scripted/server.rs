@@ -41,11 +41,11 @@ struct Answers {
 }
 
 impl Port for Answers {
-    fn send(&mut self, _line: u16, to: Option<SocketAddr>, flow: u32, message: &[u8]) {
+    fn send(&mut self, _line: u32, to: Option<SocketAddr>, flow: u32, message: &[u8]) {
         self.out.push(to, flow, |out| out.extend_from_slice(message));
     }
 
-    fn local(&self, _line: u16) -> SocketAddr {
+    fn local(&self, _line: u32) -> SocketAddr {
         self.local
     }
 }

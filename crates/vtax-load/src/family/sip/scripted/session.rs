@@ -66,7 +66,9 @@ impl ScriptSession {
     pub fn run_step(&self, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
         step.check()?;
         let workers = self.cpus.len();
-        let _ = sched::raise_open_files((workers * (self.spec.local.len() + 1)) as u64 + 256);
+        let of_calls = if self.spec.connection_per_call { self.spec.pool.connections as usize } else { 0 };
+        let files = workers * (self.spec.local.len() + 1) + of_calls;
+        let _ = sched::raise_open_files(files as u64 + 256);
         let (warmup, duration) = (step.warmup.0, step.duration.0);
         let window = Window { from: warmup, to: warmup + duration, interval: step.interval.0.min(duration) };
         let now = sched::monotonic().0;
@@ -74,6 +76,9 @@ impl ScriptSession {
         let job = Job {
             shared: &self.shared,
             local: &self.spec.local,
+            transport: self.spec.transport,
+            tls: &self.spec.tls,
+            verify: &self.spec.verify,
             window,
             drain: self.spec.settings.drain.0,
             timeout: self.spec.pool.timeout.0,

@@ -16,6 +16,8 @@ pub(super) struct Shared {
     pub(super) password: String,
     pub(super) target: std::net::SocketAddr,
     pub(super) transport: Transport,
+    /// A connection for each call.
+    pub(super) connection_per_call: bool,
     /// How long a message is waited for that has no timeout of its own, in nanoseconds.
     pub(super) timeout: u64,
     /// What names this process in messages.
@@ -60,7 +62,9 @@ impl Shared {
             transport: match spec.transport {
                 SipTransport::Udp => Transport::Udp,
                 SipTransport::Tcp => Transport::Tcp,
+                SipTransport::Tls => Transport::Tls,
             },
+            connection_per_call: spec.connection_per_call,
             timeout: spec.pool.timeout.0,
             pid: std::process::id(),
             part: spec.part,

@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use vtax_plan::model::{MediaOptions, SipTransport};
+use vtax_plan::model::{MediaOptions, SipTls, SipTransport};
 use vtax_units::Nanos;
 
 use super::answering::answering;
 use crate::family::sip::media::{self, FIRST_PORT};
-use crate::{ConnectionPool, LoadError, Part};
+use crate::{ConnectionPool, LoadError, Part, Verify};
 
 /// A load of calls after a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,15 @@ pub struct ScriptSpec {
     pub local: Vec<IpAddr>,
     /// Over which messages go.
     pub transport: SipTransport,
+    /// TLS, where that is the transport.
+    #[serde(default)]
+    pub tls: SipTls,
+    /// Over TLS, what the service's certificate is checked for.
+    #[serde(default)]
+    pub verify: Verify,
+    /// A connection for each call, in place of one for each worker and source address that all share.
+    #[serde(default)]
+    pub connection_per_call: bool,
     /// Seed of every random choice.
     pub seed: u64,
     /// Which generator of several this is: its calls are numbered among those of all, and so are the lines of injection files that they take.
@@ -99,6 +108,9 @@ impl ScriptSpec {
             injections: Vec::new(),
             local: vec![target.ip()],
             transport: SipTransport::Udp,
+            tls: SipTls::default(),
+            verify: Verify::Nothing,
+            connection_per_call: false,
             seed: self.seed,
             part: self.part,
         })
@@ -126,6 +138,9 @@ impl ScriptSpec {
         let target = self.pool.target;
         if let Some(other) = self.local.iter().find(|local| local.is_ipv4() != target.is_ipv4()) {
             return refuse("local", format!("{other} is of another kind than the target {target}"));
+        }
+        if self.connection_per_call && self.transport == SipTransport::Udp {
+            return refuse("connection_per_call", "UDP has no connections".to_owned());
         }
         if self.part.number >= self.part.of {
             return refuse("part", format!("{:?} is none", self.part));

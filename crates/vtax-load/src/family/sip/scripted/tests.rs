@@ -1,22 +1,22 @@
 use std::net::IpAddr;
 
-use vtax_plan::model::SipTransport;
+use vtax_plan::model::{SipTls, SipTransport};
 use vtax_units::{CpuSet, Nanos};
 
 use super::*;
 use crate::family::sip::scripted::spec::{ScriptSettings, ScriptSpec};
-use crate::{ConnectionPool, Part};
+use crate::{ConnectionPool, Part, Verify};
 
 /// A line that keeps what is sent.
 #[derive(Default)]
 struct Kept(Vec<String>);
 
 impl Port for Kept {
-    fn send(&mut self, _line: u16, _to: Option<SocketAddr>, _flow: u32, message: &[u8]) {
+    fn send(&mut self, _line: u32, _to: Option<SocketAddr>, _flow: u32, message: &[u8]) {
         self.0.push(String::from_utf8(message.to_vec()).unwrap());
     }
 
-    fn local(&self, _line: u16) -> SocketAddr {
+    fn local(&self, _line: u32) -> SocketAddr {
         ([127, 0, 0, 1], 5061).into()
     }
 }
@@ -35,6 +35,9 @@ fn shared(commands: &str, injections: &[(&str, &str)]) -> Shared {
         injections: injections.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect(),
         local: vec![IpAddr::from([127, 0, 0, 1])],
         transport: SipTransport::Udp,
+        tls: SipTls::default(),
+        verify: Verify::Nothing,
+        connection_per_call: false,
         seed: 1,
         part: Part::default(),
     };

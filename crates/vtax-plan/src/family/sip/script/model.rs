@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
 use crate::family::network::model::VoiceLaw;
-use crate::family::sip::model::{SipTransport, Subscribers};
+use crate::family::sip::model::{SipTls, SipTransport, Subscribers};
 
 /// How calls sound: G.711 in both directions, from when a call is answered to its BYE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +57,12 @@ pub struct ScriptWorkload {
     pub injections: Vec<ScriptFile>,
     /// Transport between generator and service.
     pub transport: SipTransport,
+    /// TLS, where that is the transport.
+    #[serde(default, skip_serializing_if = "SipTls::is_usual")]
+    pub tls: SipTls,
+    /// A connection for each call, in place of one for each source address that all share.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub connection_per_call: bool,
     /// Source addresses of the generator; calls are spread over them.
     pub addresses: u32,
     /// Most calls at once.
@@ -88,7 +94,7 @@ pub struct ScriptWorkload {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-const fn is_false(value: &bool) -> bool {
+pub(crate) const fn is_false(value: &bool) -> bool {
     !*value
 }
 

@@ -8,7 +8,7 @@ use vtax_units::Nanos;
 use crate::decode::{Decode, Many, Options, TextMap};
 use crate::diagnose::Report;
 use crate::family::network::raw::VoiceLawRaw;
-use crate::family::sip::raw::{SipWorkloadRaw, SubscribersRaw, TransportRaw};
+use crate::family::sip::raw::{SipTlsRaw, SipWorkloadRaw, SubscribersRaw, TransportRaw};
 use crate::source::Spanned;
 use crate::tree::{Node, Value};
 
@@ -41,8 +41,16 @@ raw! {
         optional scenario: String,
         /// Injection files, in the plan's folder or below it; the first is that of `[field0]`.
         default injection_files: NamesRaw = "",
-        /// Between generator and service: `udp` or `tcp`.
+        /// Between generator and service: `udp`, `tcp` or `tls`.
         default transport: Many<TransportRaw> = "udp",
+        /// With the transport `tls`, its version: `any` (the newest), `tls12` or `tls13`.
+        default tls_version: SipTlsRaw = "any",
+        /// With the transport `tls`, the only cipher suite that is offered, as IANA names it; without it, all that are safe.
+        optional cipher: String,
+        /// With the transports `tcp` and `tls`, whether each call has a connection of its own; else all of a source address share one.
+        default connection_per_call: bool = "false",
+        /// With the transport `tls` and a connection for each call, whether connections resume sessions of earlier ones.
+        default resume: bool = "true",
         /// Source addresses of the generator; calls are spread over them.
         default addresses: Many<u32> = "1",
         /// Most calls at once; a start that finds no room waits, and is counted late or missed.

@@ -10,8 +10,8 @@ use super::raw::{MediaRaw, ScriptWorkloadRaw, SipRaw, UasRaw};
 use crate::decode::Many;
 use crate::diagnose::{Report, shorten};
 use crate::family::network::resolve::{check_buffer, check_packet};
-use crate::family::sip::model::SipTransport;
-use crate::family::sip::resolve::{MOST_ADDRESSES, subscribers};
+use crate::family::sip::model::{SipTls, SipTransport};
+use crate::family::sip::resolve::{MOST_ADDRESSES, subscribers, tls};
 use crate::folder::Refusal;
 use crate::model::{MOST_CONNECTIONS, Protocol, Service, ServiceKind, Workload};
 use crate::raw::WorkloadRaw;
@@ -85,10 +85,14 @@ pub(crate) fn workload(raw: &ScriptWorkloadRaw, report: &mut Report) -> Variants
         check_text(&text.value, text.span, report);
     }
     let of_subscribers = raw.subscribers.as_ref().map(|raw| subscribers(raw, report));
+    let tls = tls(&raw.transport, &raw.tls_version, raw.cipher.as_ref(), report);
+    let connection_per_call = per_call(raw, report);
     let script = ScriptWorkload {
         scenario: ScriptFile::default(),
         injections,
         transport: SipTransport::Udp,
+        tls: SipTls { resume: raw.resume.value, ..tls },
+        connection_per_call,
         addresses: 1,
         calls: 1,
         recv_timeout: duration_in(&raw.recv_timeout, "recv_timeout", Nanos(1), LONGEST, report),
@@ -116,6 +120,23 @@ pub(crate) fn workload(raw: &ScriptWorkloadRaw, report: &mut Report) -> Variants
             }
         })
         .map(|w| Workload::Script(Box::new(w)))
+}
+
+/// Whether each call has a connection of its own.
+fn per_call(raw: &ScriptWorkloadRaw, report: &mut Report) -> bool {
+    let per_call = raw.connection_per_call.value;
+    let udp = raw.transport.value.items.iter().find(|item| item.value.0 == SipTransport::Udp);
+    if let Some(udp) = udp.filter(|_| per_call) {
+        report
+            .error(udp.span, "`connection_per_call` needs connections, which UDP has none of")
+            .help("write `transport: tcp` or `transport: tls`");
+    }
+    if !raw.resume.value && !per_call {
+        report
+            .error(raw.resume.span, "`resume` means nothing where connections stay")
+            .help("write `connection_per_call: true`, or leave it out");
+    }
+    per_call
 }
 
 /// The workload with each of its scenarios, all of which are compiled.
@@ -272,6 +293,14 @@ pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], 
     for service in services {
         let Some(first) = service.variants.0.first() else { continue };
         let (why, help) = match (sip, &first.value.kind) {
+            (SipRaw::Script(raw), ServiceKind::Uas(_))
+                if raw.transport.value.items.iter().any(|item| item.value.0 != SipTransport::Udp) =>
+            {
+                (
+                    "answers calls over UDP",
+                    "leave `transport` out, or give it a service that takes connections",
+                )
+            }
             (SipRaw::Subscribers(_), ServiceKind::Uas(_)) => {
                 ("answers calls and registers nobody", "its workload is `sip` with a `scenario_file`")
             }

@@ -8,11 +8,12 @@ use anyhow::Context;
 use serde::Serialize;
 use serde_json::Value;
 use vtax_load::search::{Bracket, Ending};
-use vtax_load::sip::{PhaseResult, SipProfile, SipResult, SipSpec, Traffic};
+use vtax_load::sip::{PhaseResult, SipConnections, SipProfile, SipResult, SipSpec, Traffic};
 use vtax_units::Share;
 
 use crate::cmd::load::end::{End, Ended};
-use crate::cmd::load::output::{figure, millis};
+use crate::cmd::load::output::{figure, millis, times};
+use crate::cmd::load::tls::put_handshakes;
 use crate::exit::Failure;
 use crate::out;
 
@@ -154,11 +155,26 @@ fn put_table(out: &mut String, target: SocketAddr, result: &SipResult, traffic: 
     let pools = result.pools;
     writeln!(out, "subscribers {} registered, {} not registered", pools.registered, pools.unregistered)?;
     put_traffic(out, traffic)?;
+    if let Some(connections) = &result.connections {
+        put_connections(out, connections)?;
+    }
     let stray: Vec<String> = result.stray.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
     if !stray.is_empty() {
         writeln!(out, "stray       {}", stray.join(", "))?;
     }
     Ok(())
+}
+
+/// Connections that were made.
+pub(super) fn put_connections(out: &mut String, found: &SipConnections) -> fmt::Result {
+    writeln!(out, "connected {} times in {}", found.connect.len(), times(&found.connect))?;
+    if let Some(tls) = &found.tls {
+        put_handshakes(out, tls)?;
+    }
+    match &found.first_failure {
+        Some(why) => writeln!(out, "          first failure: TLS: {why}"),
+        None => Ok(()),
+    }
 }
 
 fn put_phase(out: &mut String, phase: &PhaseResult) -> fmt::Result {

@@ -14,8 +14,8 @@ use vtax_load::sip::{
     CommandCounts, MediaOptions, ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, SoundDirection,
     SoundFigures, answer_script, answering,
 };
-use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Part, RequestStep};
-use vtax_plan::model::SipTransport;
+use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Part, RequestStep, Verify};
+use vtax_plan::model::SipTls;
 use vtax_sys::signals::SignalFd;
 use vtax_units::Nanos;
 
@@ -24,7 +24,7 @@ use super::super::network::Codec;
 use super::super::output::millis;
 use super::super::request_load::RequestSpec;
 use super::super::requests::{CallArgs, RequestArgs};
-use super::{Args, Transport, output, resolve, source_of};
+use super::{Args, output, resolve, source_of};
 use crate::cmd::subscribers::first_line;
 use crate::exit::{Classify, Exit, Failure, Outcome};
 use crate::out;
@@ -54,6 +54,13 @@ pub(super) struct Script {
     /// With --scenario-file: how long a message is waited for that has no timeout of its own.
     #[arg(long, default_value = "10s", requires = "scenario_file")]
     recv_timeout: Nanos,
+    /// With --scenario-file and --transport tcp or tls: a connection for each call [default: calls of a worker and a source address share
+    /// one].
+    #[arg(long, requires = "scenario_file")]
+    connection_per_call: bool,
+    /// With --connection-per-call and --transport tls: connections don't resume sessions of earlier ones.
+    #[arg(long, requires = "connection_per_call")]
+    no_resume: bool,
     /// With --scenario-file or --media: most calls at once.
     #[arg(long, default_value_t = 10_000)]
     calls: u32,
@@ -102,8 +109,11 @@ impl Script {
 pub(super) fn run(args: &Args, path: Option<&Path>) -> Outcome {
     let usual = if args.uas { Some("127.0.0.1:5060") } else { None };
     let target = args.target.as_deref().or(usual).context("which service? give HOST[:PORT]").bad_input()?;
-    let address = resolve(target).bad_input()?;
-    let spec = spec(args, path, address)?;
+    let address = resolve(target, args.call.transport).bad_input()?;
+    let mut spec = spec(args, path, address)?;
+    let (tls, verify) = args.call.tls(target).bad_input()?;
+    spec.tls = SipTls { resume: !args.script.no_resume, ..tls };
+    spec.verify = verify;
     if args.uas {
         return answer(args, &spec);
     }
@@ -166,10 +176,10 @@ fn spec(args: &Args, path: Option<&Path>, target: SocketAddr) -> Result<ScriptSp
         injections: injections.collect::<Result<_>>().bad_input()?,
         password: password(script),
         local,
-        transport: match args.call.transport {
-            Transport::Udp => SipTransport::Udp,
-            Transport::Tcp => SipTransport::Tcp,
-        },
+        transport: args.call.transport.model(),
+        tls: SipTls::default(),
+        verify: Verify::Nothing,
+        connection_per_call: script.connection_per_call,
         seed: args.seed,
         part: Part::default(),
     })
@@ -256,6 +266,9 @@ pub(in crate::cmd::load) fn put_details(out: &mut String, found: &ScriptFigures)
     let stray: Vec<String> = found.stray.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     if !stray.is_empty() {
         writeln!(out, "stray     {}", stray.join(", "))?;
+    }
+    if let Some(connections) = &found.connections {
+        output::put_connections(out, connections)?;
     }
     if let Some(sound) = &found.sound {
         put_sound(out, sound)?;
