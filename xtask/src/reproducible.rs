@@ -1,6 +1,6 @@
 //! Whether two builds in different directories give the same bytes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -49,7 +49,7 @@ pub(crate) fn check() -> Result<()> {
     same
 }
 
-fn compare(one: &Path, two: &PathBuf) -> Result<()> {
+fn compare(one: &Path, two: &Path) -> Result<()> {
     let digest = |path: &Path| -> Result<String> {
         let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
         Ok(format!(

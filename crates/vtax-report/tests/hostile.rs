@@ -74,6 +74,7 @@ fn whatever_numbers_say_there_is_a_report_without_nan() {
 
 /// Trials beyond those that a report takes in cost their reading alone.
 #[test]
+#[allow(clippy::print_stdout, reason = "what so many take is told to whoever asks for more of them")]
 fn of_very_many_trials_a_report_takes_in_some_and_says_so() {
     // `VTAX_TRIALS=1000000` takes a minute.
     let trials: u32 = std::env::var("VTAX_TRIALS").map_or(21_000, |n| n.parse().unwrap());
