@@ -1,10 +1,13 @@
 # Thin on purpose: the logic is in xtask (crate `xtask`) and in vtax itself.
-.PHONY: build run test k8s-test bench soundness ft-soak ft-chaos check fuzz deb image package clean
+.PHONY: build run test k8s-test bench soundness ft-soak ft-chaos check fuzz torture reproducible deb image package clean
+
+# What is built says from which commit it is.
+COMMIT ?= $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
 
 # Not by xtask, so that a source tree that is only built needs nothing in debug form.
 build: ## the static binary, target/vtax
 	@# A source tree without git can be built too; runs then record only the version.
-	@VTAX_COMMIT="$$(git describe --always --dirty --abbrev=12 2>/dev/null)" cargo build --release --package vtax
+	@VTAX_COMMIT="$(COMMIT)" cargo build --release --package vtax
 	@# A running vtax keeps its old file: replace by rename, never write into it.
 	@triple="$$(rustc -vV | sed -n 's/^host: //p')" && \
 		cp "target/$$triple/release/vtax" target/vtax.new && mv target/vtax.new target/vtax
@@ -36,6 +39,12 @@ check: ## format, lints, licences
 
 fuzz: ## a short run of every fuzz target
 	@cargo xtask fuzz
+
+torture: build ## every kind of end at random moments, for ten minutes
+	@cargo xtask torture
+
+reproducible: build ## build once more in another directory: the bytes must be the same
+	@cargo xtask reproducible
 
 deb: build ## a Debian package, target/vtax_VERSION_ARCH.deb
 	@cargo xtask deb

@@ -8,15 +8,17 @@ mod image;
 mod kubernetes;
 mod licences;
 mod place;
+mod reproducible;
 mod suite;
 mod tasks;
+mod torture;
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask check|test|bench [NAME..]|soundness [NAME..|--real [N]|--neighbours [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]|ft-chaos [--schedules N] [--seed S]\
-                     |fuzz [SECONDS]|k8s-test|deb|image|package|licences|ci";
+                     |fuzz [SECONDS]|torture [SECONDS]|reproducible|k8s-test|test-tools|deb|image|package|licences|ci";
 
 fn main() -> ExitCode {
     match run() {
@@ -39,6 +41,10 @@ fn run() -> Result<()> {
         ["fuzz"] => tasks::fuzz("20"),
         ["fuzz", seconds] => tasks::fuzz(seconds),
         ["k8s-test", filter @ ..] => kubernetes::test(filter),
+        ["test-tools"] => tasks::test_tools(),
+        ["reproducible"] => reproducible::check(),
+        ["torture"] => torture::run_for("600"),
+        ["torture", seconds] => torture::run_for(seconds),
         ["deb"] => deb::deb(),
         ["image"] => image::image(),
         ["package"] => tasks::package(),

@@ -71,6 +71,7 @@ struct Built {
 pub(crate) fn run() -> Result<()> {
     let Built { programs, vtax } = build()?;
     crate::tasks::setup(&vtax.context("cargo built no vtax for the tests")?)?;
+    crate::tasks::test_tools()?;
     let logs = root().join("target/test-logs");
     std::fs::create_dir_all(&logs).with_context(|| format!("creating {}", logs.display()))?;
     let (beside, alone): (VecDeque<_>, VecDeque<_>) =

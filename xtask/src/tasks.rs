@@ -49,6 +49,21 @@ pub(crate) fn setup(vtax: &Path) -> Result<()> {
     run(Command::new(vtax).args(["setup", "--tests"]))
 }
 
+/// What tests look at pages with, and no user gets: into `target`, as nothing that it runs by itself.
+pub(crate) fn test_tools() -> Result<()> {
+    let tools = root().join("target/test-tools");
+    std::fs::create_dir_all(&tools).with_context(|| format!("creating {}", tools.display()))?;
+    if tools.join("node_modules/axe-core/axe.min.js").is_file() {
+        return Ok(());
+    }
+    if Command::new("npm").arg("--version").output().is_err() {
+        println!("no npm: pages aren't looked at by axe-core");
+        return Ok(());
+    }
+    let options = ["--no-save", "--no-audit", "--no-fund", "--ignore-scripts"];
+    run(Command::new("npm").arg("install").arg("--prefix").arg(&tools).args(options).arg("axe-core@4.10.3"))
+}
+
 /// Runs a benchmark or a proof: a package of its own, whose dependencies `check` and `test` don't have to build first.
 pub(crate) fn measure(args: &[&str]) -> Result<()> {
     cargo(&[&["run", "--quiet", "--package", "vtax-bench", "--"], args].concat())

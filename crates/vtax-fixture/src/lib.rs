@@ -4,6 +4,7 @@
 
 pub mod desktop;
 pub mod ft;
+pub mod hostile;
 pub mod network;
 pub mod script;
 pub mod sip;

@@ -1,5 +1,6 @@
 //! Raw plan to resolved plan: what the keys mean together, and what can't be.
 
+mod captured;
 pub(crate) mod check;
 mod families;
 mod ft;
@@ -70,6 +71,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     systems::check_cells(&cells, raw, &budget, report);
     generators::check(&cells, &measures, raw.paths.span, report);
     translated::check(&cells, raw.paths.span, report);
+    captured::check(&cells, &measures, raw.paths.span, report);
     if let Some(workload) = &raw.workload {
         storage::resolve::check_cells(&cells, &measures, workload.span, report);
     }

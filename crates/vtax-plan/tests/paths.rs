@@ -447,3 +447,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_capture_needs_ethernet_at_its_end() {
+    let over = |path: &str, capture: bool| {
+        let text = format!(
+            "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: peer\nworkload: [tcp]\n\
+             measure: {{network: {{capture: {capture}}}}}\npaths: {path}\n"
+        );
+        parse("plan.yaml", text.as_bytes(), &[] as &[&str])
+    };
+    assert!(over("wireguard", false).is_ok() && over("vxlan", true).is_ok());
+    let Err(PlanErrors::Invalid(told)) = over("wireguard", true) else { panic!("it is taken") };
+    let why = "`capture` can't count on path `wireguard`: the ends of its tunnel have no Ethernet headers";
+    assert!(told.iter().any(|d| d.message == why), "{told:?}");
+}

@@ -1,6 +1,6 @@
 //! A run, read once and reduced to what a report shows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hdrhistogram::Histogram;
 use vtax_load::LatencyHistogram;
@@ -15,6 +15,12 @@ use crate::families;
 use crate::family::script::trial as script;
 use crate::general::trial::of_lifecycle;
 use crate::metric::{LIFECYCLE, Percentiles, Value, enough, measure_of_test, needed};
+
+/// Trials that a report takes in, at ten seconds each some two days of them. What comes after is counted and told: a run
+/// directory may be anyone's, and the memory and time that its report takes must have an end.
+const MOST_TRIALS: usize = 20_000;
+/// Different notes that a report takes in.
+const MOST_NOTES: usize = 1_000;
 
 /// A run without its bulk: per trial some figures, per cell and measure one histogram.
 #[derive(Debug)]
@@ -42,8 +48,14 @@ pub(crate) struct RunData {
     pub(crate) systems: Vec<SystemFound>,
     /// Names of what is measured: the plan's measures, of network tests each test.
     measures: Vec<String>,
-    /// Machines that trials were made on, in the order of their first.
-    hosts: Vec<String>,
+    /// Machines that trials were made on, numbered in the order of their first.
+    hosts: HashMap<String, usize>,
+    /// Where among the figures of its cell and measure each trial's own are.
+    own: HashMap<u32, usize>,
+    /// Notes that were taken, so that none is twice.
+    noted: BTreeSet<(Option<String>, String)>,
+    /// Trials and notes that were too many.
+    beyond: (usize, usize),
     /// The last moment that is known of a session, in milliseconds since 1970.
     last: u64,
     /// When the run was cut short and went on, as long as no trial was made since.
@@ -101,7 +113,10 @@ impl RunData {
             calls: BTreeMap::new(),
             systems: Vec::new(),
             measures: Vec::new(),
-            hosts: Vec::new(),
+            hosts: HashMap::new(),
+            own: HashMap::new(),
+            noted: BTreeSet::new(),
+            beyond: (0, 0),
             last: 0,
             resumed: None,
         };
@@ -115,15 +130,24 @@ impl RunData {
             JournalEntry::TrialEnded(record) => {
                 self.interruptions.extend(self.resumed.take());
                 self.last = self.last.max(ended_unix_ms(&record));
-                self.add(*record);
+                match self.trials.len() < MOST_TRIALS {
+                    true => self.add(*record),
+                    false => self.beyond.0 += 1,
+                }
             }
             JournalEntry::Note { cell, text, at_unix_ms } => {
                 self.last = self.last.max(at_unix_ms);
                 // A resumed run may note the same again.
                 let note = (cell, text);
-                if !self.notes.contains(&note) {
-                    self.notes.push(note);
+                if self.noted.contains(&note) {
+                    return;
                 }
+                if self.notes.len() == MOST_NOTES {
+                    self.beyond.1 += 1;
+                    return;
+                }
+                self.noted.insert(note.clone());
+                self.notes.push(note);
             }
             JournalEntry::Completed { .. } => self.complete = true,
             JournalEntry::Resumed { at_unix_ms } => {
@@ -135,8 +159,8 @@ impl RunData {
     }
 
     fn add(&mut self, mut record: TrialRecord) {
-        if !self.hosts.contains(&record.host) {
-            self.hosts.push(record.host.clone());
+        if !self.hosts.contains_key(&record.host) {
+            self.hosts.insert(record.host.clone(), self.hosts.len());
         }
         for found in families::observed(&record) {
             let measure =
@@ -154,7 +178,12 @@ impl RunData {
             let answers = found.latency.map_or(0, LatencyHistogram::len);
             let percentiles = found.percentiles;
             let figures = Figures { answers, percentiles, ..self.figures(&record, false, found.values) };
-            self.values.entry(key).or_default().push(figures);
+            let is_own = found.test.is_none();
+            let all = self.values.entry(key).or_default();
+            if is_own {
+                self.own.entry(record.index).or_insert(all.len());
+            }
+            all.push(figures);
         }
         let of_lifecycle = of_lifecycle(&record);
         if !of_lifecycle.is_empty() {
@@ -179,7 +208,7 @@ impl RunData {
         let round =
             if pooled { round.saturating_add((measure as u32).saturating_mul(1 << 20)) } else { round };
         // A round is of one machine: a tax taken within it must not be the difference between two of them.
-        let host = self.hosts.iter().position(|host| *host == record.host).unwrap_or_default();
+        let host = self.hosts.get(&record.host).copied().unwrap_or_default();
         let round = round.saturating_add((host as u32).saturating_mul(1 << 27));
         let partner = record.partner.as_ref().filter(|_| !pooled).map(|p| p.cell.clone());
         Figures { trial: record.index, round, partner, answers: 0, percentiles: &[], values }
@@ -192,8 +221,20 @@ impl RunData {
 
     /// What a trial found under the name of its measure; none where it doesn't count, or of tests with names of their own.
     pub(crate) fn of_trial(&self, record: &TrialRecord) -> &[Value] {
-        let mut of = self.figures_of(&record.cell, &record.measure).iter();
-        of.find(|f| f.trial == record.index).map_or(&[][..], |f| f.values.as_slice())
+        let own = self.own.get(&record.index);
+        let figures = own.and_then(|place| self.figures_of(&record.cell, &record.measure).get(*place));
+        figures.filter(|f| f.trial == record.index).map_or(&[][..], |f| f.values.as_slice())
+    }
+
+    /// What the journal has more of than a report takes in, in words.
+    pub(crate) fn too_many(&self) -> Option<String> {
+        let (trials, notes) = self.beyond;
+        let of =
+            |n: usize, most: usize, what: &str| (n > 0).then(|| format!("{n} {what} after the first {most}"));
+        let parts = [of(trials, MOST_TRIALS, "trials"), of(notes, MOST_NOTES, "notes")];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty())
+            .then(|| format!("Left out of this report, which has an end: {}.", parts.join(", ")))
     }
 
     /// Why a cell has no figure of a percentile: its trials had too few answers. `None` where that isn't why.

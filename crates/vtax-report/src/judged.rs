@@ -404,7 +404,10 @@ pub(crate) struct Step {
     pub(crate) interval: (f64, f64),
 }
 
-/// How the interval of a comparison narrowed with its trials; empty below four of them.
+/// Steps of such a way that are shown: each is an interval of its own, which takes longer the more trials there are.
+const MOST_STEPS: usize = 200;
+
+/// How the interval of a comparison narrowed with its trials, of very many of them some; empty below four.
 pub(crate) fn narrowing(data: &RunData, c: &Comparison) -> Vec<Step> {
     let Some(info) = named(&c.metric) else { return Vec::new() };
     let (candidate, base) = sides(data, &c.cell, &c.baseline, &c.measure, &c.metric);
@@ -413,7 +416,9 @@ pub(crate) fn narrowing(data: &RunData, c: &Comparison) -> Vec<Step> {
         let found: Vec<Value> = side.found.iter().take(n).copied().collect();
         (found.iter().map(|v| v.value).collect(), side.rounds.iter().take(n).copied().collect(), found)
     };
+    let stride = most.div_ceil(MOST_STEPS).max(1);
     (3..=most)
+        .filter(|n| n % stride == 0 || *n == most)
         .filter_map(|n| {
             let ((cv, cr, cf), (bv, br, bf)) = (upto(&candidate, n), upto(&base, n));
             let ratio = vtax_stats::tax(

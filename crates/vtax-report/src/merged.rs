@@ -85,8 +85,7 @@ impl Merged {
     ///
     /// [`MergeError::Store`] where a file can't be written.
     pub fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, MergeError> {
-        let csv = directory.join("csv");
-        vtax_store::create_directory(&csv)?;
+        let csv = vtax_store::create_own_directory(directory, "csv")?;
         let mut files = vec![
             (directory.join("merged.json"), self.json().into_bytes()),
             (directory.join("merged.html"), self.html().into_bytes()),

@@ -169,8 +169,7 @@ impl Report {
                 vec![(path, book)]
             }
             Format::Csv => {
-                let directory = out.join("csv");
-                vtax_store::create_directory(&directory)?;
+                let directory = vtax_store::create_own_directory(out, "csv")?;
                 let tables = self.chapters.iter().flat_map(|c| c.tables(&self.context));
                 tables.map(|t| (directory.join(format!("{}.csv", t.name)), t.csv())).collect()
             }

@@ -103,6 +103,7 @@ fn notes(data: &RunData) -> Vec<String> {
     if !data.complete {
         notes.push("The run is not complete: trials are missing, and --resume goes on with them.".to_owned());
     }
+    notes.extend(data.too_many());
     notes.extend(interrupted(data));
     if data.plan.cells.iter().any(|c| data.accelerator(c).as_deref() == Some("tcg")) {
         let reason = data.provenance.accelerator.as_ref().map_or("", |a| a.reason.as_str());

@@ -5,6 +5,7 @@ mod ft;
 mod ftp;
 mod generators;
 mod golden;
+mod hostile;
 mod http2;
 mod journal2;
 mod network;

@@ -34,13 +34,7 @@ pub(crate) fn median_interval(sorted: &[f64]) -> (f64, (f64, f64)) {
         let high = sorted[n - 1].max(mean.max(median) + half);
         return (median, (low, high));
     }
-    // held: how often the k-th values from either end enclose the median.
-    let mut k = 1;
-    let (mut held, mut next) = (enclose(n, 1), enclose(n, 2));
-    while next >= 0.95 {
-        k += 1;
-        (held, next) = (next, enclose(n, k + 1));
-    }
+    let (k, held, next) = enclosing(n);
     let (size, rank) = (n as f64, k as f64);
     let i = (held - 0.95) / (held - next);
     let inner = (size - rank) * i / (rank + (size - 2.0 * rank) * i);
@@ -48,16 +42,35 @@ pub(crate) fn median_interval(sorted: &[f64]) -> (f64, (f64, f64)) {
     (median, (between(sorted[k - 1], sorted[k]), between(sorted[n - k], sorted[n - k - 1])))
 }
 
-/// How often the `k`-th smallest and the `k`-th largest of `n` values enclose their distribution's median.
-fn enclose(n: usize, k: usize) -> f64 {
-    // The number of values below the median is binomial with one half.
-    let mut term = 0.5f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
+/// The innermost pair of `n` values, the k-th from either end, that encloses their distribution's median with 95 %; how
+/// often it does, and how often the next pair inside does.
+fn enclosing(n: usize) -> (usize, f64, f64) {
     let mut outside = 0.0;
-    for below in 0..k.min(n) {
+    let mut held = 1.0;
+    for (k, term) in halves(n).enumerate() {
         outside += term;
-        term *= (n - below) as f64 / (below + 1) as f64;
+        let next = 1.0 - 2.0 * outside;
+        if next < 0.95 {
+            return (k.max(1), held, next);
+        }
+        held = next;
     }
-    1.0 - 2.0 * outside
+    (1, held, held)
+}
+
+/// How often 0, 1, 2 ... of `n` values are below the median: binomial with one half.
+fn halves(n: usize) -> impl Iterator<Item = f64> {
+    /// Of more values the first terms are smaller than any number, and their products stay 0: logarithms don't.
+    const MOST: usize = 1000;
+    let mut term = 0.5f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
+    let mut log = -(n as f64) * std::f64::consts::LN_2;
+    (0..n).map(move |below| {
+        let now = if n > MOST { log.exp() } else { term };
+        let ratio = (n - below) as f64 / (below + 1) as f64;
+        term *= ratio;
+        log += ratio.ln();
+        now
+    })
 }
 
 /// How many times larger the variance of a mean or median is than for independent values, from groups of
@@ -95,12 +108,29 @@ mod tests {
     #[test]
     fn six_values_by_hand() {
         // The outermost of six enclose the median unless all lie on one side: 1 - 2/64.
-        assert!((enclose(6, 1) - 0.96875).abs() < 1e-12);
-        assert!((enclose(8, 2) - (1.0 - 2.0 * 9.0 / 256.0)).abs() < 1e-12);
+        let (k, held, next) = enclosing(6);
+        assert!(k == 1 && (held - 0.96875).abs() < 1e-12 && (next - 0.78125).abs() < 1e-12);
+        // The second and the last but one of nine: 1 - 2 x 10 / 512.
+        assert!((enclosing(9).1 - (1.0 - 2.0 * 10.0 / 512.0)).abs() < 1e-12);
         let (median, (low, high)) = median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         assert!((median - 3.5).abs() < 1e-12);
         // I = (0.96875 - 0.95) / (0.96875 - 0.78125) = 0.1; 5 x 0.1 / (1 + 4 x 0.1) = 0.357.
         assert!((low - 1.357_142_857).abs() < 1e-6 && (high - 5.642_857_143).abs() < 1e-6);
+    }
+
+    /// 2^-1075 is 0 in a computer: looking for a pair by it never came to an end.
+    #[test]
+    fn thousands_of_values_have_an_interval() {
+        for n in [999, 1000, 1001, 1074, 1075, 1500, 20_000] {
+            let (k, held, next) = enclosing(n);
+            assert!(held >= 0.95 && next < 0.95, "{n}: {held} {next}");
+            // The normal approximation, which is good to a place or two for so many.
+            let expected = n as f64 / 2.0 - 0.98 * (n as f64).sqrt();
+            assert!((k as f64 - expected).abs() < 2.0, "{n}: {k} and not {expected}");
+        }
+        let sorted: Vec<f64> = (0..5000).map(f64::from).collect();
+        let (median, (low, high)) = median_interval(&sorted);
+        assert!((median - 2499.5).abs() < 1e-9 && low > 2400.0 && high < 2600.0, "{low} {high}");
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl RunStamp {
     #[must_use]
     pub fn of(run: &Path) -> Option<Self> {
         let stamp = |name: &str| {
-            let meta = fs::metadata(run.join(name)).ok().filter(fs::Metadata::is_file)?;
+            let meta = fs::symlink_metadata(run.join(name)).ok().filter(fs::Metadata::is_file)?;
             Some((meta.mtime(), meta.mtime_nsec(), meta.len()))
         };
         Some(Self { journal: stamp("journal.jsonl")?, summary: stamp("summary.json").unwrap_or_default() })

@@ -6,9 +6,13 @@ use std::path::Path;
 
 use crate::StoreError;
 
-/// Opens a regular file for reading; anything else (a FIFO would block for ever) is refused.
+/// Opens a regular file for reading. Anything else is refused: a FIFO would block for ever, and a link may lead to what
+/// is none of the run's, which a report would then show to whoever gets it.
 pub(crate) fn open(path: &Path) -> Result<File, StoreError> {
-    let meta = fs::metadata(path).map_err(|e| StoreError::io("open", path, e))?;
+    let meta = fs::symlink_metadata(path).map_err(|e| StoreError::io("open", path, e))?;
+    if meta.is_symlink() {
+        return Err(is_link(path));
+    }
     if !meta.is_file() {
         return Err(StoreError::Damaged {
             path: path.to_owned(),
@@ -18,6 +22,25 @@ pub(crate) fn open(path: &Path) -> Result<File, StoreError> {
         });
     }
     File::open(path).map_err(|e| StoreError::io("open", path, e))
+}
+
+/// Refuses a path of which some part below `root` is a symbolic link: a run directory has none, and where one leads is
+/// nobody's to read or to write.
+pub(crate) fn own(root: &Path, path: &Path) -> Result<(), StoreError> {
+    let below = path.ancestors().take_while(|part| *part != root && part.starts_with(root));
+    match below.filter(|part| part.is_symlink()).last() {
+        Some(link) => Err(is_link(link)),
+        None => Ok(()),
+    }
+}
+
+fn is_link(path: &Path) -> StoreError {
+    StoreError::Damaged {
+        path: path.to_owned(),
+        place: String::new(),
+        reason: "it is a symbolic link, and vtax makes none in a run directory".to_owned(),
+        way_out: "put what it leads to in its place, if it belongs there",
+    }
 }
 
 /// Reads a whole text file of at most `limit` bytes.

@@ -90,12 +90,15 @@ impl LiveWriter {
     /// [`StoreError::Io`] or [`StoreError::Full`] where it can't be made.
     pub fn create(run: &Path) -> Result<Self, StoreError> {
         let path = run.join(NAME);
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)
-            .map_err(|e| StoreError::io("create", &path, e))?;
+        // Anew under its name instead of emptied: what is there may be a link, or a FIFO that nobody reads.
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(StoreError::io("remove", &path, e));
+            }
+            _ => {}
+        }
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = file.map_err(|e| StoreError::io("create", &path, e))?;
         Ok(Self { path, file, length: 0 })
     }
 

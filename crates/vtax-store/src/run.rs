@@ -115,6 +115,8 @@ impl RunDir {
         };
         run.plan()?;
         run.provenance()?;
+        // What is written or swept below it must be this run's own.
+        files::own(&run.path, &run.path.join(TRIALS))?;
         Ok(run)
     }
 
@@ -281,7 +283,7 @@ impl RunDir {
     /// The files of one trial; they may be missing where it never got to measuring.
     #[must_use]
     pub fn trial(&self, index: u32) -> TrialDir {
-        TrialDir::new(trial_path(&self.path, index))
+        TrialDir::new(self.path.clone(), trial_path(&self.path, index))
     }
 
     /// Replaces `summary.json`.
@@ -335,6 +337,19 @@ impl RunDir {
 /// [`StoreError::Full`] or [`StoreError::Io`]; the old file then stays.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     files::write_atomic(path, bytes)
+}
+
+/// Makes the directory `name` in `parent`, where it isn't yet; its path. A symbolic link of that name is refused: what
+/// is written there would be written elsewhere.
+///
+/// # Errors
+///
+/// [`StoreError::Damaged`] for a link, [`StoreError::Full`] or [`StoreError::Io`].
+pub fn create_own_directory(parent: &Path, name: &str) -> Result<PathBuf, StoreError> {
+    let path = parent.join(name);
+    files::own(parent, &path)?;
+    create_directory(&path)?;
+    Ok(path)
 }
 
 /// Makes a directory with its parents; one that exists is fine.

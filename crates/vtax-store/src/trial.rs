@@ -279,12 +279,14 @@ fn file_name(name: &str) -> String {
 /// measured nothing has none.
 #[derive(Debug, Clone)]
 pub struct TrialDir {
+    /// The run directory.
+    run: PathBuf,
     path: PathBuf,
 }
 
 impl TrialDir {
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path }
+    pub(crate) fn new(run: PathBuf, path: PathBuf) -> Self {
+        Self { run, path }
     }
 
     /// Where it is.
@@ -293,20 +295,23 @@ impl TrialDir {
         &self.path
     }
 
-    fn existing(&self, name: &str) -> Option<PathBuf> {
-        Some(self.path.join(name)).filter(|p| p.exists())
+    /// A file or directory of the trial's, where it has that; a way to it over a symbolic link is refused.
+    fn existing(&self, name: &str) -> Result<Option<PathBuf>, StoreError> {
+        let path = self.path.join(name);
+        files::own(&self.run, &path)?;
+        Ok(Some(path).filter(|p| p.exists()))
     }
 
     /// The files of the observation at `place` of the trial's, counted from 0; the first has the trial's own.
     #[must_use]
     pub fn observation(&self, place: usize) -> Self {
-        Self::new(observation_path(&self.path, place))
+        Self::new(self.run.clone(), observation_path(&self.path, place))
     }
 
     /// True where every request was kept.
     #[must_use]
     pub fn has_samples(&self) -> bool {
-        self.existing(SAMPLES).is_some()
+        self.existing(SAMPLES).is_ok_and(|path| path.is_some())
     }
 
     /// Streams `samples.parquet` in file order; returns how many there were.
@@ -315,7 +320,7 @@ impl TrialDir {
     ///
     /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`]; samples before the damage were given.
     pub fn for_each_sample(&self, sample: impl FnMut(Sample)) -> Result<u64, StoreError> {
-        self.existing(SAMPLES).map_or(Ok(0), |path| read_samples(&path, sample))
+        self.existing(SAMPLES)?.map_or(Ok(0), |path| read_samples(&path, sample))
     }
 
     /// Streams `probes.parquet` in file order.
@@ -324,7 +329,7 @@ impl TrialDir {
     ///
     /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`]; rows before the damage were given.
     pub fn for_each_probe_row(&self, row: impl FnMut(ProbeRow<'_>)) -> Result<(), StoreError> {
-        self.existing(PROBES).map_or(Ok(()), |path| read_probes(&path, row))
+        self.existing(PROBES)?.map_or(Ok(()), |path| read_probes(&path, row))
     }
 
     /// Streams the intervals in order of time, one in memory at a time.
@@ -333,7 +338,7 @@ impl TrialDir {
     ///
     /// [`StoreError::Io`] or [`StoreError::Damaged`]; intervals before the damage were given.
     pub fn for_each_interval(&self, interval: impl FnMut(Interval)) -> Result<(), StoreError> {
-        match (self.existing(INTERVALS), self.existing(HISTOGRAMS)) {
+        match (self.existing(INTERVALS)?, self.existing(HISTOGRAMS)?) {
             (Some(counts), Some(histograms)) => hlog::read_intervals(&counts, &histograms, interval),
             _ => Ok(()),
         }
@@ -345,7 +350,7 @@ impl TrialDir {
     ///
     /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`]; phases before the damage were given.
     pub fn for_each_phase(&self, phase: impl FnMut(PhaseResult)) -> Result<(), StoreError> {
-        self.existing(PHASES).map_or(Ok(()), |path| ims::read_phases(&path, phase))
+        self.existing(PHASES)?.map_or(Ok(()), |path| ims::read_phases(&path, phase))
     }
 
     /// What happened, in order of time.
@@ -354,7 +359,7 @@ impl TrialDir {
     ///
     /// [`StoreError::Io`] or [`StoreError::Damaged`].
     pub fn events(&self) -> Result<Vec<TrialEvent>, StoreError> {
-        let Some(path) = self.existing(EVENTS) else { return Ok(Vec::new()) };
+        let Some(path) = self.existing(EVENTS)? else { return Ok(Vec::new()) };
         let mut reader = BufReader::new(files::open(&path)?);
         let mut events = Vec::new();
         loop {
@@ -376,7 +381,7 @@ impl TrialDir {
     ///
     /// [`StoreError::Io`] where the directory can't be read.
     pub fn logs(&self) -> Result<Vec<(String, PathBuf)>, StoreError> {
-        let Some(directory) = self.existing(LOGS) else { return Ok(Vec::new()) };
+        let Some(directory) = self.existing(LOGS)? else { return Ok(Vec::new()) };
         let entries = fs::read_dir(&directory).map_err(|e| StoreError::io("read", &directory, e))?;
         let mut logs = Vec::new();
         for entry in entries {

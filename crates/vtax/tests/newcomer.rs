@@ -144,3 +144,30 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
     let none = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/gate.sh")).output();
     expect(&none.expect("sh runs"), 2, &["name the plan"]);
 }
+
+/// Emulated: each machine is this one, seen from namespaces that make it so.
+#[test]
+fn doctor_tells_of_machines_that_lack_something() {
+    if !vtax_sys::require::need(&[vtax_sys::require::Need::Ns]) {
+        return;
+    }
+    // A root that is read-only, `/tmp` that may hold no programs, and a home that can't be written.
+    let script = "mount -t tmpfs -o noexec none /tmp && mkdir /tmp/home && mount -t tmpfs -o ro none /tmp/home \
+                  && HOME=/tmp/home XDG_CACHE_HOME= VTAX_CACHE= exec \"$0\" doctor --all";
+    let output =
+        Command::new("unshare").args(["-Urm", "sh", "-c", script, VTAX]).output().expect("unshare runs");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let point = |name: &str| said.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    assert!(
+        point("temporary files").starts_with("degraded") && point("temporary files").contains("noexec"),
+        "{said}"
+    );
+    assert!(point(" cache ").starts_with("degraded") && said.contains("fix: set VTAX_CACHE"), "{said}");
+    // One CPU.
+    let output =
+        Command::new("taskset").args(["-c", "0", VTAX, "doctor", "--all"]).output().expect("taskset runs");
+    let said = text(&output);
+    let cpus = said.lines().find(|line| line.contains(" CPUs ")).unwrap_or_default();
+    assert!(cpus.starts_with("degraded") && cpus.contains("share it"), "{said}");
+}

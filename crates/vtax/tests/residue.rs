@@ -1,7 +1,10 @@
 //! `kill -9` at any moment leaves nothing behind, loses no finished trial, and the run can be
-//! resumed to its end.
+//! resumed to its end. The same of other ends: `residue_support/ends.rs`.
 
-use std::path::Path;
+#[path = "residue_support/ends.rs"]
+mod ends;
+
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -74,8 +77,13 @@ measure:
   - latency: {load: 200/s, duration: 300ms, warmup: 0s}
 ";
 
+/// The program: the one that was built for the tests, or the one that `VTAX_BIN` names.
+fn program() -> PathBuf {
+    std::env::var_os("VTAX_BIN").map_or_else(|| env!("CARGO_BIN_EXE_vtax").into(), PathBuf::from)
+}
+
 fn vtax(arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_vtax"))
+    Command::new(program())
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -214,7 +222,7 @@ fn is_complete(run: &Path) -> bool {
 /// Resumes the run to its end. On a machine that is busy with something else no trial of 300 ms may count; the exit
 /// code then says so, and the run is complete all the same.
 fn expect_completed(case: &Case, plan: &Path, run: &Path) {
-    let last = Command::new(env!("CARGO_BIN_EXE_vtax")).args(arguments(plan, run)).output();
+    let last = Command::new(program()).args(arguments(plan, run)).output();
     let last = last.expect("vtax starts");
     let said = String::from_utf8_lossy(&last.stderr);
     assert!(is_complete(run), "{}: {said}", last.status);

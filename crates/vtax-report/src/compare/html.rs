@@ -4,17 +4,12 @@ use super::table::{
     NOT_COMPARABLE, doubt, gate_word, interval_text, only_text, place, side_text, tax_text, value_text,
 };
 use super::{Row, RunComparison};
+use crate::html::page::start;
 use crate::html::parts::{badge, close_table, open_table, scrolling};
 use crate::markup::Markup;
 
 pub(super) fn render(c: &RunComparison) -> String {
-    let mut page = Markup::new();
-    page.fixed("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    page.fixed("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    // Nothing may be fetched, as in a report.
-    page.fixed(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-    );
+    let mut page = start(None);
     page.element("title", &[], &format!("vtax compare: {}", c.plan));
     page.fixed("<style>").fixed(include_str!("../html/style.css")).fixed("</style></head><body>");
     page.open("header", &[])

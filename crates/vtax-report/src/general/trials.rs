@@ -1,5 +1,7 @@
 //! Every trial with its validity, and the last words of services that failed.
 
+use std::collections::HashMap;
+
 use vtax_store::record::{InvalidReason, TrialRecord, Validity};
 
 use super::trial::load;
@@ -15,6 +17,8 @@ use crate::metric::{Info, Value};
 use crate::table::{Cell, Table, count, moment, number, number_or_none, text, text_or_none, yes_no};
 use crate::words::invalid;
 
+/// How many trials the page has a row for; the workbook and the CSV files have all.
+const MOST_ROWS: usize = 2_000;
 /// How much of a log is shown.
 const LOG_TAIL: u64 = 4096;
 /// How many failed trials are shown with their logs.
@@ -104,9 +108,10 @@ fn values(context: &Context) -> Table {
         }
     }
     all.sort_by_key(|(figures, ..)| figures.trial);
+    let rounds = data.trials.iter().rev().map(|t| (t.index, f64::from(t.round.unwrap_or(t.repetition))));
+    let rounds: HashMap<u32, f64> = rounds.collect();
     for (figures, cell, measure) in all {
-        let round = data.trials.iter().find(|t| t.index == figures.trial);
-        let round = round.map(|t| f64::from(t.round.unwrap_or(t.repetition)));
+        let round = rounds.get(&figures.trial).copied();
         for v in &figures.values {
             table.push([
                 number(figures.trial),
@@ -139,7 +144,7 @@ fn section(context: &Context) -> Markup {
             ("Found", false),
         ],
     );
-    for t in &data.trials {
+    for t in data.trials.iter().take(MOST_ROWS) {
         let valid = t.validity == Validity::Valid;
         table.open("tr", &[("class", if valid { "" } else { "invalid" })]);
         table.element("th", &[("scope", "row"), ("class", "n")], &format!("{:03}", t.index));
@@ -166,7 +171,19 @@ fn section(context: &Context) -> Markup {
     close_table(&mut table);
     let mut m = Markup::new();
     if !data.trials.is_empty() {
-        m.add(&scrolling(&table)).add(&logs(context));
+        m.add(&scrolling(&table)).add(&beyond(data.trials.len())).add(&logs(context));
+    }
+    m
+}
+
+/// That the page has not all of so many.
+fn beyond(all: usize) -> Markup {
+    let mut m = Markup::new();
+    if all > MOST_ROWS {
+        let text = format!(
+            "These are the first {MOST_ROWS} of {all}; `csv/trials.csv` and the workbook have the others."
+        );
+        m.element("p", &[("class", "small-print")], &text);
     }
     m
 }
@@ -225,6 +242,9 @@ fn left_out(context: &Context) -> Markup {
             _ => continue,
         };
         rows += 1;
+        if rows > MOST_ROWS {
+            continue;
+        }
         table.push(&format!("{:03}", t.index), [&t.cell, &t.measure, &what, &why]);
     }
     let mut m = Markup::new();
@@ -233,7 +253,7 @@ fn left_out(context: &Context) -> Markup {
     }
     m.element("p", &[("class", "small-print")], &summary_of(data));
     if rows > 0 {
-        m.add(&scrolling(&table.finish()));
+        m.add(&scrolling(&table.finish())).add(&beyond(rows));
     }
     m
 }

@@ -22,6 +22,7 @@
   for (const title of document.querySelectorAll("svg > * > title")) {
     const mark = title.parentNode;
     mark.dataset.tip = title.textContent;
+    mark.setAttribute("role", "img");
     mark.setAttribute("aria-label", title.textContent);
     title.remove();
   }
@@ -46,6 +47,8 @@
         mark.classList.toggle("gone", off);
       }
     };
+    // A list has nothing but items; a group may have buttons.
+    entry.parentNode.setAttribute("role", "group");
     entry.setAttribute("role", "button");
     entry.setAttribute("aria-pressed", "true");
     entry.tabIndex = 0;
@@ -54,6 +57,14 @@
       if (event.key === "Enter" || event.key === " ") { event.preventDefault(); toggle(); }
     });
   }
+
+  // Paper can't be clicked: all that is folded is printed, and folded again.
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("details:not([open])")];
+    unfolded.forEach((details) => { details.open = true; });
+  });
+  addEventListener("afterprint", () => unfolded.forEach((details) => { details.open = false; }));
 
   // Sorting.
   for (const table of document.querySelectorAll("table.sortable")) {

@@ -6,6 +6,7 @@ use super::table::{difference, interval_text, place, said, tax_text};
 use super::{Merged, MergedLatency, MergedRow};
 use crate::families::named;
 use crate::format::{duration, quantity, tax, utc};
+use crate::html::page::start;
 use crate::html::parts::{badge, close_table, figure, open_table, scrolling};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
@@ -17,13 +18,7 @@ use crate::rows::Row;
 const MOST_IN_PICTURE: usize = 24;
 
 pub(super) fn render(m: &Merged) -> String {
-    let mut page = Markup::new();
-    page.fixed("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    page.fixed("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    // Nothing may be fetched, as in a report.
-    page.fixed(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-    );
+    let mut page = start(None);
     page.element("title", &[], &format!("vtax on {} hosts: {}", m.hosts.len(), m.plan));
     page.fixed("<style>").fixed(include_str!("../html/style.css")).fixed("</style></head><body>");
     page.open("header", &[])

@@ -6,19 +6,14 @@ use super::plot::picture;
 use super::words::{asks, concluded, figure, headline, ours, sides, studys, verdict, warnings, way, what};
 use super::{StudyReport, StudyRun};
 use crate::format::utc;
+use crate::html::page::start;
 use crate::html::parts::{close_table, details, open_table, scrolling};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 
 pub(super) fn page(report: &StudyReport<'_>) -> String {
     let StudyReport { study, found, .. } = report;
-    let mut page = Markup::new();
-    page.fixed("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    page.fixed("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    // Nothing may be fetched, as in the report of a run.
-    page.fixed(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-    );
+    let mut page = start(None);
     page.element("title", &[], &format!("vtax reproduce: {}", study.name));
     page.fixed("<style>").fixed(include_str!("../html/style.css")).fixed(include_str!("style.css"));
     page.fixed("</style></head><body>");

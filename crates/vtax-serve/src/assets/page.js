@@ -28,6 +28,7 @@
     for (const title of document.querySelectorAll("svg > * > title")) {
       const mark = title.parentNode;
       mark.dataset.tip = title.textContent;
+      mark.setAttribute("role", "img");
       mark.setAttribute("aria-label", title.textContent);
       title.remove();
     }

@@ -1,6 +1,7 @@
 //! The page in a real browser: a run followed to its end over a lost connection, the token, the keyboard, widths.
 
 mod proxy;
+mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
 mod webdriver;

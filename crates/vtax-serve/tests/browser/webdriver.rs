@@ -84,6 +84,7 @@ impl Browser {
         ];
         let wanted = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
+            "timeouts": {"script": PATIENCE.as_millis()},
             "goog:chromeOptions": {"binary": "/usr/bin/chromium", "args": arguments},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }}});
@@ -116,6 +117,12 @@ impl Browser {
     pub(crate) fn value(&self, expression: &str) -> Value {
         let script = format!("return ({expression});");
         self.command("POST", "/execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// What a promise of the page comes to.
+    pub(crate) fn promise(&self, expression: &str) -> Value {
+        let script = format!("const done = arguments[0]; ({expression}).then(done, (e) => done(String(e)));");
+        self.command("POST", "/execute/async", &json!({"script": script, "args": []}))
     }
 
     pub(crate) fn text(&self, expression: &str) -> String {
@@ -163,12 +170,20 @@ impl Browser {
 
     /// Keeps what the page looks like, where `VTAX_SHOTS` names a directory for it.
     pub(crate) fn shot(&self, name: &str) {
-        let Some(directory) = std::env::var_os("VTAX_SHOTS") else { return };
+        if std::env::var_os("VTAX_SHOTS").is_none() {
+            return;
+        }
         let parameters = json!({"format": "png", "captureBeyondViewport": true});
         let picture = self.devtools("Page.captureScreenshot", &parameters);
-        let bytes = BASE64_STANDARD.decode(picture["data"].as_str().unwrap_or_default()).expect("base64");
+        self.keep(&format!("{name}.png"), &picture);
+    }
+
+    /// Keeps what the browser made, where `VTAX_SHOTS` names a directory for it.
+    pub(crate) fn keep(&self, name: &str, made: &Value) {
+        let Some(directory) = std::env::var_os("VTAX_SHOTS") else { return };
+        let bytes = BASE64_STANDARD.decode(made["data"].as_str().unwrap_or_default()).expect("base64");
         std::fs::create_dir_all(&directory).expect("a directory");
-        std::fs::write(Path::new(&directory).join(format!("{name}.png")), bytes).expect("a picture");
+        std::fs::write(Path::new(&directory).join(name), bytes).expect("kept");
     }
 
     /// What a log has since it was last asked for.

@@ -1,5 +1,6 @@
 //! `vtax doctor`: what this host can really do.
 
+mod places;
 mod summary;
 
 use vtax_sys::check::{Check, State};
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let pairs = vtax_lab::pair_qemu::check(&cache, args.refresh);
     checks.extend(vtax_vm::checks::checks(&cache, args.refresh));
     checks.push(pairs);
+    checks.extend(places::checks(cache.dir()));
     checks.extend(services());
     checks.extend(vtax_lab::path::checks());
     if args.json {

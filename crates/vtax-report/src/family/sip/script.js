@@ -1,5 +1,5 @@
 
-// A measurement that is pointed at opens; on paper everything is open.
+// A measurement that is pointed at opens.
 (() => {
   const reveal = () => {
     const at = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -7,10 +7,4 @@
   };
   addEventListener("hashchange", reveal);
   reveal();
-  let closed = [];
-  addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("details.measurement:not([open])")];
-    closed.forEach((d) => { d.open = true; });
-  });
-  addEventListener("afterprint", () => closed.forEach((d) => { d.open = false; }));
 })();

@@ -1,0 +1,275 @@
+//! Other ends than `kill -9`: stopped for a while, a disk or its inodes full, few descriptors, little memory, a second run.
+//!
+//! A sample here; `make torture` goes on with random moments and amounts for as long as it is told (`VTAX_TORTURE`, in
+//! seconds), and prints what was done in which phase and what came of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use vtax_sys::require::{Need, need};
+use vtax_testkit::residue::Snapshot;
+
+use super::{
+    Moments, alone, arguments, controller_of, expect_nothing_left, finished_trials, is_complete, program,
+    strike,
+};
+
+const PLAN: &str = "
+vtax: 1
+name: ends
+baseline: native
+environments: [native, container]
+services: [http]
+workload:
+  http: {target: /bytes/100, connections: 4}
+measure:
+  - latency: {load: 200/s, duration: 300ms, warmup: 0s}
+repeat: {min: 2, max: 2, budget: 20s}
+";
+
+/// Longest time until a run that goes on has come to its end, on a machine that is busy with something else.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// What befalls a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    Killed,
+    /// All of its processes for a while, or the one a user sees.
+    Stopped,
+    DiskFull,
+    InodesGone,
+    FewDescriptors,
+    LittleMemory,
+    SecondRun,
+}
+
+impl End {
+    const ALL: [Self; 7] = [
+        Self::Killed,
+        Self::Stopped,
+        Self::DiskFull,
+        Self::InodesGone,
+        Self::FewDescriptors,
+        Self::LittleMemory,
+        Self::SecondRun,
+    ];
+}
+
+/// What was done in which phase, and what came of it: how often.
+type Told = BTreeMap<(End, String, String), usize>;
+
+/// A place for runs: a small file system of its own, in the test's own mount namespace.
+struct Place {
+    directory: tempfile::TempDir,
+    plan: PathBuf,
+    run: PathBuf,
+    before: Snapshot,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        mount(&["-l", path(&self.directory.path().join("disk"))], "umount");
+    }
+}
+
+fn mount(arguments: &[&str], program: &str) {
+    let status = Command::new(program).args(arguments).status().expect("it runs");
+    assert!(status.success(), "{program} {arguments:?}");
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+impl Place {
+    fn new(options: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let disk = directory.path().join("disk");
+        std::fs::create_dir(&disk).expect("a directory");
+        mount(&["-t", "tmpfs", "-o", options, "none", path(&disk)], "mount");
+        let plan = directory.path().join("plan.yaml");
+        std::fs::write(&plan, PLAN).expect("a plan");
+        Self { run: disk.join("run"), plan, directory, before: Snapshot::take() }
+    }
+
+    /// Starts the run, or goes on with it, by a program that changes what it may.
+    fn start(&self, prefix: &[String]) -> Child {
+        let log = std::fs::File::create(self.directory.path().join("log")).expect("a file");
+        let mut words = prefix.iter().map(std::ffi::OsString::from);
+        let mut command = match words.next() {
+            Some(first) => {
+                let mut command = Command::new(first);
+                command.args(words).arg(program());
+                command
+            }
+            None => Command::new(program()),
+        };
+        command.args(arguments(&self.plan, &self.run)).stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(log).spawn().expect("vtax starts")
+    }
+
+    fn said(&self) -> String {
+        let said = std::fs::read(self.directory.path().join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&said).into_owned()
+    }
+
+    /// The phase that the run is in, as its own live file tells it.
+    fn phase(&self) -> String {
+        let live = std::fs::read_to_string(self.run.join("live.jsonl")).unwrap_or_default();
+        let last = live.lines().last().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let phase = last.and_then(|last| last["phase"].as_str().map(str::to_owned)).unwrap_or_default();
+        match (phase.is_empty(), is_complete(&self.run)) {
+            (_, true) => "report".to_owned(),
+            (true, _) => "start".to_owned(),
+            (false, _) => phase,
+        }
+    }
+}
+
+fn wait(child: &mut Child, what: &str) -> ExitStatus {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().expect("it is a child") {
+            return status;
+        }
+        assert!(Instant::now() < deadline, "{what}: it doesn't end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A process and all below it.
+fn family(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(pid) = all.get(next).copied() {
+        for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+        next += 1;
+    }
+    all
+}
+
+fn signal(name: &str, pids: &[u32]) {
+    let pids = pids.iter().map(u32::to_string);
+    // One that has ended meanwhile can't be told anything.
+    let status = Command::new("kill").arg(name).args(pids).stderr(Stdio::null()).status();
+    status.expect("kill runs");
+}
+
+/// Does it to a run, lets that go on to its end afterwards, and looks what is left; the phase it was in and what came of it.
+fn befall(end: End, moments: &mut Moments, long: bool) -> (String, String) {
+    let drawn = |moments: &mut Moments, from: u64, to: u64| from + moments.next(to - from);
+    let place = Place::new(&match end {
+        End::DiskFull => format!("size={}k", drawn(moments, 12, 600)),
+        End::InodesGone => format!("size=64m,nr_inodes={}", drawn(moments, 4, 50)),
+        _ => "size=64m".to_owned(),
+    });
+    let limit = |what: &str, n: u64| vec!["prlimit".to_owned(), format!("--{what}={n}:{n}"), "--".to_owned()];
+    let prefix = match end {
+        End::FewDescriptors => limit("nofile", if long { drawn(moments, 16, 257) } else { 256 }),
+        End::LittleMemory => limit("as", drawn(moments, 20, 400) << 20),
+        _ => Vec::new(),
+    };
+    let second = (end == End::SecondRun).then(|| Place::new("size=64m"));
+    let mut other = second.as_ref().map(|second| second.start(&[]));
+    let mut front = place.start(&prefix);
+    std::thread::sleep(Duration::from_millis(moments.next(4500)));
+    let phase = place.phase();
+    let running = front.try_wait().expect("it is a child").is_none();
+    match end {
+        End::Killed if running => strike(moments.next(5) as usize, front.id()),
+        End::Stopped if running => {
+            let pids = match moments.next(3) {
+                0 => vec![front.id()],
+                1 => controller_of(front.id()).into_iter().collect(),
+                _ => family(front.id()),
+            };
+            signal("-STOP", &pids);
+            let time = if long && moments.next(8) == 0 { 60_000 } else { drawn(moments, 500, 4000) };
+            std::thread::sleep(Duration::from_millis(time));
+            signal("-CONT", &pids);
+        }
+        _ => {}
+    }
+    let status = wait(&mut front, "the run");
+    let said = place.said();
+    if let (Some(other), Some(second)) = (&mut other, &second) {
+        wait(other, "the second run");
+        assert!(is_complete(&second.run), "the second run: {}", second.said());
+    }
+    expect_nothing_left(&place.before, 0, Duration::ZERO);
+    let outcome = judge(end, &place, status, &said);
+    drop(second);
+    (phase, outcome)
+}
+
+/// Whether the end was clean, no finished trial is lost, and the run goes on; how it ended, in a word.
+fn judge(end: End, place: &Place, status: ExitStatus, said: &str) -> String {
+    let complete = is_complete(&place.run);
+    let kept = finished_trials(&place.run);
+    let known = matches!(status.code(), Some(0 | 3)) || end == End::Killed || end == End::LittleMemory;
+    assert!(known, "{end:?}: {status}: {said}");
+    assert!(!said.contains("panicked"), "{end:?}: {said}");
+    if matches!(end, End::Stopped | End::SecondRun) {
+        assert!(complete, "{end:?}: {status}: {said}");
+    }
+    if !complete && matches!(end, End::DiskFull | End::InodesGone) {
+        assert!(said.contains("space") && said.lines().count() < 25, "{end:?}: {said}");
+    }
+    let disk = place.directory.path().join("disk");
+    mount(&["-o", "remount,size=64m,nr_inodes=100000", path(&disk)], "mount");
+    if !place.run.join("journal.jsonl").exists() || finished_nothing(&place.run) {
+        // It ended before its first line: there is no run to go on with, and nothing to lose.
+        let _ = std::fs::remove_dir_all(&place.run);
+    }
+    // What wanted only its report has it from `vtax report`; all others go on.
+    let mut again = place.start(&[]);
+    let status = wait(&mut again, "the run that goes on");
+    let told = place.said();
+    assert!(is_complete(&place.run) && matches!(status.code(), Some(0 | 3)), "{end:?}: {status}: {told}");
+    assert!(place.run.join("report.html").exists(), "{end:?}: {told}");
+    assert!(finished_trials(&place.run) >= kept, "{end:?}: {kept} trials were finished: {told}");
+    let trials = vtax_store::RunDir::open(&place.run).and_then(|run| run.trials()).expect("it is read");
+    assert!(trials.len() >= 4, "{end:?}: {} trials", trials.len());
+    expect_nothing_left(&place.before, 0, Duration::ZERO);
+    match complete {
+        true => "went to its end".to_owned(),
+        false => format!("ended, then went on ({} of 4 kept)", kept.min(4)),
+    }
+}
+
+/// Whether a journal has not even its first line.
+fn finished_nothing(run: &Path) -> bool {
+    !std::fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default().contains('\n')
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "what torture found is its purpose")]
+fn whatever_befalls_a_run_leaves_nothing_and_loses_nothing() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let name = "ends::whatever_befalls_a_run_leaves_nothing_and_loses_nothing";
+    let Some(mut moments) = alone(name) else { return };
+    let long: Option<u64> = std::env::var("VTAX_TORTURE").ok().map(|s| s.parse().expect("seconds"));
+    let (started, mut told) = (Instant::now(), Told::new());
+    let mut count = 0;
+    loop {
+        for end in End::ALL {
+            let (phase, outcome) = befall(end, &mut moments, long.is_some());
+            *told.entry((end, phase, outcome)).or_default() += 1;
+            count += 1;
+        }
+        if started.elapsed().as_secs() >= long.unwrap_or(0) {
+            break;
+        }
+    }
+    println!("{count} ends in {:.0?}:", started.elapsed());
+    for ((end, phase, outcome), n) in &told {
+        println!("{n:5}  {:<15} {phase:<14} {outcome}", format!("{end:?}"));
+    }
+}
