@@ -150,7 +150,7 @@ impl Fabric {
     /// Counts hosts and switches from where those of another slot's fabric don't reach.
     pub(crate) const fn for_slot(mut self, number: u16) -> Self {
         self.next_host = 1 + number * 256;
-        self.next_switch = number;
+        self.next_switch = number * 256;
         self
     }
 

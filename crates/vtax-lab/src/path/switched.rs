@@ -192,6 +192,23 @@ pub(super) fn plug_client(
     }
 }
 
+/// Plugs in something whose card is a tap. What a tap's owner sends comes in by it, where the kernel limits nothing, so where its wire
+/// has a rate of its own there is a switch before the wire.
+fn at_wire<T>(
+    path: &NetPath,
+    (fabric, switch): (&mut Fabric, &mut Switch),
+    properties: LinkProperties,
+    plug: impl FnOnce(&mut Fabric, &mut Switch, LinkProperties) -> Result<T>,
+) -> Result<T> {
+    if path.wires == Wiring::Shared || path.rate.is_none() {
+        return plug(fabric, switch, properties);
+    }
+    let mut card = fabric.add_switch(properties.mtu)?;
+    fabric.uplink(&mut card, switch, properties)?;
+    fabric.start(&card)?;
+    plug(fabric, &mut card, properties.unlimited())
+}
+
 pub(super) fn plug_sut(
     site: &mut Site<'_>,
     number: usize,
@@ -217,7 +234,12 @@ pub(super) fn plug_sut(
             return Ok(Placed { node, address, ends: Vec::new() });
         }
         EnvironmentKind::Vm(vm) => {
-            let mut port = || fabric.vm_port_for(switch, properties, (vm.nic, vm.tuning));
+            let (path, card) = (site.path(), (vm.nic, vm.tuning));
+            let mut port = || {
+                at_wire(path, (fabric, switch), properties, |fabric, switch, properties| {
+                    fabric.vm_port_for(switch, properties, card)
+                })
+            };
             let (mut ports, mut addresses) = (Vec::new(), Vec::new());
             for _ in 0..site.path().cards.get() {
                 let (port, address) = port()?;
@@ -230,7 +252,7 @@ pub(super) fn plug_sut(
             return Ok(Placed { node, address, ends });
         }
         EnvironmentKind::Uml => {
-            let (port, address) = fabric.uml_port(switch, properties)?;
+            let (port, address) = at_wire(site.path(), (fabric, switch), properties, Fabric::uml_port)?;
             let node = site.lab.add_uml_node(&spec, port)?;
             site.notes.push(UML.to_owned());
             // It receives by a packet socket beside its tap, which counts what it got as dropped.

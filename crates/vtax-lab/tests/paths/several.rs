@@ -10,8 +10,8 @@ use vtax_lab::{Lab, SutCpus, SutSpec, Testbed, TestbedSpec};
 use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::{ConnectionPool, LoadAnswer, LoadResult, LoadSpec, Model, RequestStep, Step};
 use vtax_plan::model::{
-    Environment, EnvironmentKind, NetPath, PathKind, Service, ServiceKind, VirtualSwitch, VmOptions,
-    WebOptions, Wiring,
+    Direction, Environment, EnvironmentKind, NetPath, PathKind, Service, ServiceKind, VirtualSwitch,
+    VmOptions, WebOptions, Wiring,
 };
 use vtax_probe::delta::Interval;
 use vtax_probe::layers::{CpuBreakdown, Hosting, Layer, break_down};
@@ -72,7 +72,18 @@ pub(crate) fn cards(lab: &mut Lab) {
 pub(crate) fn cards_of_a_guest(lab: &mut Lab) {
     let kind = PathKind::Bridged(VirtualSwitch::Bridge);
     let path = NetPath { cards: NonZeroU32::new(2).unwrap(), ..NetPath::new("cards", kind) };
-    all_carry(lab, EnvironmentKind::Vm(VmOptions::new(Bytes::from_mib(256))), path);
+    let guest = EnvironmentKind::Vm(VmOptions::new(Bytes::from_mib(256)));
+    all_carry(lab, guest.clone(), path.clone());
+    // What each card sends is limited by its wire, as what it gets is.
+    let rate = BitRate(20_000_000);
+    let own = NetPath { rate: Some(rate), wires: Wiring::Own, ..path };
+    let mut stage = Stage::build(lab, &spec(guest, own));
+    for direction in [Direction::Up, Direction::Down] {
+        let goodput = stage.streams(16, direction, Duration::from_secs(1));
+        println!("  {direction:?}: {:.1} Mbit/s", goodput / 1e6);
+        assert!(goodput < 2.2 * rate.0 as f64, "{goodput}");
+    }
+    stage.end();
 }
 
 /// Connections are spread over all cards of a system, in both directions; where no wire has a rate, whose queue would drop some, all
@@ -80,7 +91,7 @@ pub(crate) fn cards_of_a_guest(lab: &mut Lab) {
 fn all_carry(lab: &mut Lab, kind: EnvironmentKind, path: NetPath) {
     let (wanted, limited) = (path.cards.get() as usize, path.rate.is_some());
     let mut stage = Stage::build(lab, &spec(kind, path));
-    let goodput = stage.tcp_streams(32, Duration::from_millis(500));
+    let goodput = stage.streams(32, Direction::Up, Duration::from_millis(500));
     let cards = stage.testbed.the_sut().cards().unwrap();
     println!("  {:.0} Mbit/s over {cards:?}, {}", goodput / 1e6, stage.ping());
     assert_eq!(cards.len(), wanted);

@@ -180,30 +180,30 @@ impl Stage {
 
     /// Bits per second of one TCP connection from the client.
     pub(crate) fn tcp(&mut self, duration: Duration) -> f64 {
-        self.flow(1, duration).goodput()
+        self.streams(1, Direction::Up, duration)
     }
 
-    /// The same of so many connections.
-    pub(crate) fn tcp_streams(&mut self, streams: u32, duration: Duration) -> f64 {
-        self.flow(streams, duration).goodput()
+    /// Bits per second of so many TCP connections this way.
+    pub(crate) fn streams(&mut self, streams: u32, direction: Direction, duration: Duration) -> f64 {
+        self.flow(streams, direction, duration).goodput()
     }
 
     /// Bytes that one TCP connection from the client brought in all.
     pub(crate) fn tcp_bytes(&mut self, duration: Duration) -> u64 {
-        self.flow(1, duration).receiver.total_bytes
+        self.flow(1, Direction::Up, duration).receiver.total_bytes
     }
 
-    fn flow(&self, streams: u32, duration: Duration) -> TcpFlow {
+    fn flow(&self, streams: u32, direction: Direction, duration: Duration) -> TcpFlow {
         let test = TcpTest {
             streams,
-            direction: Direction::Up,
+            direction,
             socket: SocketOptions::default(),
             bytes: None,
             block: Bytes(128 << 10),
             copy: false,
         };
         match self.run(NetworkTestKind::Tcp(test), Duration::from_millis(150), duration).unwrap() {
-            NetworkResult::Tcp(found) => found.up.unwrap(),
+            NetworkResult::Tcp(found) => found.up.or(found.down).unwrap(),
             other => panic!("{other:?}"),
         }
     }
