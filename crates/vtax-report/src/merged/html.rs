@@ -200,10 +200,10 @@ fn latency(all: &[MergedLatency]) -> Markup {
     m
 }
 
-/// A percentile with the lowest and the highest host's own, which may stand below it but isn't broken itself.
+/// A percentile with the lowest and the highest host's own, which may stand below it; no time is broken itself.
 fn with_range(value: f64, low: f64, high: f64) -> String {
     let [value, low, high] = [value, low, high].map(|ns| duration(ns).replace(' ', "\u{a0}"));
-    format!("{value} ({low}\u{a0}to\u{a0}{high})")
+    format!("{value} ({low}\u{a0}to {high})")
 }
 
 fn hosts(m: &Merged) -> Markup {
