@@ -242,7 +242,18 @@ fn calls_are_as_the_schema_has_them() {
     assert_eq!(valid("calls", &answered_calls())["ended"], "complete");
 }
 
-/// Of SIPp's uac, what all servers answer.
+/// A process that doesn't outlive its test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A call with sound.
 const CALL: &str = include_str!("../../../plans/voice-calls-quick.xml");
 
 #[test]
@@ -251,12 +262,10 @@ fn calls_after_a_scenario_are_as_the_schema_has_them() {
     let file = directory.path().join("call.xml");
     std::fs::write(&file, CALL).expect("written");
     let file = file.to_str().expect("text");
-    let mut answering = Command::new(VTAX)
-        .args(["load", "sip", "--uas", "127.0.0.1:0", "--media", "--json"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("vtax starts");
-    let mut printed = BufReader::new(answering.stdout.take().expect("piped"));
+    let arguments = ["load", "sip", "--uas", "127.0.0.1:0", "--media", "--json"];
+    let answering = Command::new(VTAX).args(arguments).stdout(Stdio::piped()).spawn().expect("vtax starts");
+    let mut answering = Ended(answering);
+    let mut printed = BufReader::new(answering.0.stdout.take().expect("piped"));
     let mut line = String::new();
     printed.read_line(&mut line).expect("a line");
     let address = line.trim_end().rsplit_once("sip:").expect("an address").1;
@@ -264,10 +273,11 @@ fn calls_after_a_scenario_are_as_the_schema_has_them() {
     let output = load(&[&["sip", address, "--scenario-file", file, "--media"][..], &calls].concat());
     let found = valid("requests", &output);
     assert!(found["result"]["details"]["script"]["sound"]["calls"].as_u64() > Some(0), "{found}");
-    kill_process(Pid::from_child(&answering), Signal::INT).expect("it runs");
+    kill_process(Pid::from_child(&answering.0), Signal::INT).expect("it runs");
     let mut stdout = Vec::new();
     printed.read_to_end(&mut stdout).expect("JSON");
-    let answered = Output { stdout, ..answering.wait_with_output().expect("it ends") };
+    let status = answering.0.wait().expect("it ends");
+    let answered = Output { stdout, status, stderr: Vec::new() };
     assert!(valid("script_figures", &answered)["sound"]["calls"].as_u64() > Some(0));
 }
 
@@ -286,14 +296,24 @@ fn sip_over_tls_is_as_the_schema_has_it() {
         [&certificate, &key, &authority, &scenario].map(|path| path.to_str().expect("text"));
     let common = ["service", "sip", "--listen", "127.0.0.1:0", "--subscribers", "100"];
     let server = Server::start(&[&common[..], &["--certificate", certificate, "--key", key]].concat());
-    let secure = ["--transport", "tls", "--authority", authority, "--duration", "500ms", "--json"];
+    let secure = [
+        "--transport",
+        "tls",
+        "--authority",
+        authority,
+        "--tls-version",
+        "1.3",
+        "--duration",
+        "500ms",
+        "--json",
+    ];
     let quick = ["--subscribers", "100", "--registration-rate", "1000/s", "--ring", "10ms", "--hold", "10ms"];
     let output = load(&[&["sip", &server.address, "--rate", "50/s"][..], &secure, &quick].concat());
     let found = valid("sip", &output);
     assert_eq!(found["result"]["connections"]["tls"]["failed"], 0, "{found}");
     let calls =
         ["sip", &server.address, "--scenario-file", scenario, "--connection-per-call", "--rate", "50/s"];
-    let output = load(&[&calls[..], &secure, &["--tls-version", "1.3"]].concat());
+    let output = load(&[&calls[..], &secure].concat());
     let found = &valid("requests", &output)["result"]["details"]["script"];
     assert!(found["succeeded"].as_u64() > Some(0) && found["succeeded"] == found["calls"], "{found}");
 }

@@ -27,8 +27,9 @@ fn shared(authenticate_calls: bool) -> Shared {
         subscribers,
         authenticate_calls,
         nonce_life: NONCE_LIFE,
+        certificate: None,
     };
-    let shared = Shared::new(&options, options.listen).unwrap();
+    let shared = Shared::new(&options, options.listen, None).unwrap();
     let text = format!("REGISTER sip:d.test SIP/2.0\r\nContact: <sip:phone@{CALLEE}>;expires=9999\r\n\r\n");
     let of = Registration { subscriber: 2, now_s: 0, call_id: 1, cseq: 1, flow: None };
     let message = Message::parse(text.as_bytes()).unwrap();
