@@ -22,7 +22,7 @@ pub(crate) use self::sut::LEAST_VM_MEMORY;
 use self::variants::{Named, Variants};
 use crate::diagnose::Report;
 use crate::family::{network, storage};
-use crate::model::{Budget, PLAN_VERSION, Plan, Protocol, Repeat, Service, TrialKind};
+use crate::model::{Budget, Cell, Measure, PLAN_VERSION, Plan, Protocol, Repeat, Service, TrialKind};
 use crate::raw::{BudgetRaw, PlanRaw, RepeatRaw};
 use crate::source::{Span, Spanned};
 
@@ -69,9 +69,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let measures = measures?;
     ft::check(raw, &cells, &measures, report);
     systems::check_cells(&cells, raw, &budget, report);
-    generators::check(&cells, &measures, raw.paths.span, report);
-    translated::check(&cells, raw.paths.span, report);
-    captured::check(&cells, &measures, raw.paths.span, report);
+    check_paths(&cells, &measures, raw.paths.span, report);
     if let Some(workload) = &raw.workload {
         storage::resolve::check_cells(&cells, &measures, workload.span, report);
     }
@@ -92,6 +90,13 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let plan = Plan { primary, ..plan };
     check_duet(&plan, raw.repeat.value.trials.span, report);
     Some(plan)
+}
+
+/// Refuses what can't be measured over a path of the plan's.
+fn check_paths(cells: &[Cell], measures: &[Measure], span: Span, report: &mut Report) {
+    generators::check(cells, measures, span, report);
+    translated::check(cells, span, report);
+    captured::check(cells, measures, span, report);
 }
 
 /// Refuses duets of what can't be measured twice at the same time.

@@ -163,6 +163,8 @@ fn signal(name: &str, pids: &[u32]) {
 /// Does it to a run, lets that go on to its end afterwards, and looks what is left; the phase it was in and what came of it.
 fn befall(end: End, moments: &mut Moments, long: bool) -> (String, String) {
     let drawn = |moments: &mut Moments, from: u64, to: u64| from + moments.next(to - from);
+    // First, so that it is no residue of the other's.
+    let second = (end == End::SecondRun).then(|| Place::new("size=64m"));
     let place = Place::new(&match end {
         End::DiskFull => format!("size={}k", drawn(moments, 12, 600)),
         End::InodesGone => format!("size=64m,nr_inodes={}", drawn(moments, 4, 50)),
@@ -174,7 +176,6 @@ fn befall(end: End, moments: &mut Moments, long: bool) -> (String, String) {
         End::LittleMemory => limit("as", drawn(moments, 20, 400) << 20),
         _ => Vec::new(),
     };
-    let second = (end == End::SecondRun).then(|| Place::new("size=64m"));
     let mut other = second.as_ref().map(|second| second.start(&[]));
     let mut front = place.start(&prefix);
     std::thread::sleep(Duration::from_millis(moments.next(4500)));
