@@ -163,12 +163,6 @@ fn sound_goes_through_rtpengine() {
         jitter_buffer: Nanos::from_secs(10),
     };
     let spec = ScriptSpec {
-        pool: ConnectionPool {
-            target: server.address(),
-            connections: 100,
-            timeout: Nanos::from_secs(10),
-            cpus: CpuSet::default(),
-        },
         settings: ScriptSettings {
             media: Some(media),
             callees: true,
@@ -177,15 +171,7 @@ fn sound_goes_through_rtpengine() {
             ..ScriptSettings::default()
         },
         scenario: include_str!("../../../plans/voice-relay.xml").to_owned(),
-        password: ScriptSpec::PASSWORD.to_owned(),
-        injections: Vec::new(),
-        local: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-        transport: SipTransport::Udp,
-        tls: SipTls::default(),
-        verify: Verify::Nothing,
-        connection_per_call: false,
-        seed: 1,
-        part: Part::default(),
+        ..asking(server.address(), SipTransport::Udp, false)
     };
     let (duration, rate) = (Nanos::from_secs(2), Rate(10.0));
     let step = RequestStep {

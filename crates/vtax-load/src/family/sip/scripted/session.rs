@@ -66,27 +66,12 @@ impl ScriptSession {
     pub fn run_step(&self, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
         step.check()?;
         let workers = self.cpus.len();
-        let of_calls = if self.spec.connection_per_call { self.spec.pool.connections as usize } else { 0 };
-        let files = workers * (self.spec.local.len() + 1) + of_calls;
-        let _ = sched::raise_open_files(files as u64 + 256);
+        self.raise_open_files();
         let (warmup, duration) = (step.warmup.0, step.duration.0);
         let window = Window { from: warmup, to: warmup + duration, interval: step.interval.0.min(duration) };
         let now = sched::monotonic().0;
         let epoch = Nanos(now + LEAD_IN);
-        let job = Job {
-            shared: &self.shared,
-            local: &self.spec.local,
-            transport: self.spec.transport,
-            tls: &self.spec.tls,
-            verify: &self.spec.verify,
-            window,
-            drain: self.spec.settings.drain.0,
-            timeout: self.spec.pool.timeout.0,
-            epoch,
-            seed: self.spec.seed ^ step.seed.rotate_left(32),
-            // Messages of an earlier step must not be taken for this one's.
-            session: (unix_ms() ^ u64::from(std::process::id()) << 16 ^ now) as u32,
-        };
+        let job = self.job(step, window, epoch);
         let ports = Arc::new(Ports::from(self.spec.settings.media_port));
         let mut ready = Vec::with_capacity(workers);
         for (number, cpu) in self.cpus.iter().enumerate() {
@@ -129,6 +114,32 @@ impl ScriptSession {
         result.generator.limited = result.generator.limited.or(limited);
         result.details = Some(Details { script: Some(Box::new(figures)), ..Details::default() });
         Ok(result)
+    }
+
+    /// What all workers of a step have in common.
+    fn job(&self, step: &RequestStep, window: Window, epoch: Nanos) -> Job<'_> {
+        Job {
+            shared: &self.shared,
+            local: &self.spec.local,
+            transport: self.spec.transport,
+            tls: &self.spec.tls,
+            verify: &self.spec.verify,
+            window,
+            drain: self.spec.settings.drain.0,
+            timeout: self.spec.pool.timeout.0,
+            epoch,
+            seed: self.spec.seed ^ step.seed.rotate_left(32),
+            // Messages of an earlier step must not be taken for this one's.
+            session: (unix_ms() ^ u64::from(std::process::id()) << 16 ^ sched::monotonic().0) as u32,
+        }
+    }
+
+    /// Room for the sockets of all workers, and of calls where each has its own.
+    fn raise_open_files(&self) {
+        let of_calls = if self.spec.connection_per_call { self.spec.pool.connections as usize } else { 0 };
+        let files = self.cpus.len() * (self.spec.local.len() + 1) + of_calls;
+        // Without it there are fewer calls at once, which are counted.
+        let _ = sched::raise_open_files(files as u64 + 256);
     }
 
     /// Runs the workers, and meanwhile who answers where calls come back.
