@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use support::*;
 use vtax_load::sip::*;
-use vtax_load::{ArrivalProcess, ConnectionPool, Control, Model, Part, RequestStep, Segment, Verify};
+use vtax_load::{ArrivalProcess, Control, Model, RequestStep, Segment};
 use vtax_plan::model::{
     KamailioOptions, LocationMode, MediaRelay, Scenario, Service, ServiceKind, SipMetric, SipTls,
     SipTransport, TlsVersion, VoiceLaw,
 };
 use vtax_service::{Place, RunningService, missing};
-use vtax_units::{Bytes, CpuSet, Nanos, Rate};
+use vtax_units::{Bytes, Nanos, Rate};
 
 const SUBSCRIBERS: u32 = 400;
 
