@@ -21,6 +21,7 @@ mod result;
 pub mod search;
 mod session;
 mod spread;
+mod tickets;
 mod tls;
 
 pub use arrivals::Arrivals;

@@ -1,30 +1,25 @@
 //! TLS of a client's connection, without buffers of its own but for what is torn; what families that use it have in common.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use rustls::client::{
-    ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls12Resumption, Tls13ClientSessionValue,
-    UnbufferedClientConnection,
-};
+use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{ClientConfig, HandshakeKind, NamedGroup, RootCertStore, SupportedProtocolVersion};
+use rustls::{ClientConfig, HandshakeKind, RootCertStore, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 use vtax_plan::model::TlsVersion;
 use vtax_units::Nanos;
 
 use crate::any_certificate::AnyCertificate;
+use crate::tickets::{Kept, Tickets};
 use crate::{LatencyHistogram, LoadError};
 
 /// Bytes that a record of TLS is longer than what it carries, at most.
 const RECORD_OVERHEAD: usize = 300;
 /// Plain bytes of a record.
 const RECORD: usize = 16 << 10;
-/// Tickets that a worker keeps: as many as connections that may begin before another is done.
-const TICKETS: usize = 256;
 /// Bytes of a record before what it carries; the last two are the length of that.
 const HEADER: usize = 5;
 
@@ -167,64 +162,7 @@ impl TlsDetails {
 
 /// How connections of a worker resume sessions of its earlier ones, or that they don't.
 pub(crate) fn resumption(resume: bool) -> Resumption {
-    if !resume {
-        return Resumption::disabled();
-    }
-    let store: Arc<dyn ClientSessionStore> = Arc::new(Tickets::default());
-    Resumption::store(store).tls12_resumption(Tls12Resumption::SessionIdOrTickets)
-}
-
-/// Tickets of the connections that a worker had, good for those that it makes.
-#[derive(Debug, Default)]
-struct Tickets(Mutex<Held>);
-
-#[derive(Debug, Default)]
-struct Held {
-    /// Of TLS 1.3, each good for one connection, in the order in which they came.
-    tls13: VecDeque<Tls13ClientSessionValue>,
-    tls12: Option<Tls12ClientSessionValue>,
-    group: Option<NamedGroup>,
-}
-
-impl Tickets {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ClientSessionStore for Tickets {
-    fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
-        self.held().group = Some(group);
-    }
-
-    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
-        self.held().group
-    }
-
-    fn set_tls12_session(&self, _: ServerName<'static>, value: Tls12ClientSessionValue) {
-        self.held().tls12 = Some(value);
-    }
-
-    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        self.held().tls12.clone()
-    }
-
-    fn remove_tls12_session(&self, _: &ServerName<'static>) {
-        self.held().tls12 = None;
-    }
-
-    fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
-        let mut held = self.held();
-        if held.tls13.len() == TICKETS {
-            held.tls13.pop_front();
-        }
-        held.tls13.push_back(value);
-    }
-
-    /// The newest first: those that were not asked for grow old.
-    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.held().tls13.pop_back()
-    }
+    if resume { Arc::new(Tickets::new(Kept::Newest)).resumption() } else { Resumption::disabled() }
 }
 
 /// TLS of one connection.

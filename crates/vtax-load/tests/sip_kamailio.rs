@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use support::*;
+use vtax_load::Control;
 use vtax_load::sip::*;
-use vtax_load::{ArrivalProcess, Control, Model, RequestStep, Segment};
 use vtax_plan::model::{
     KamailioOptions, LocationMode, MediaRelay, Scenario, Service, ServiceKind, SipMetric, SipTls,
     SipTransport, TlsVersion, VoiceLaw,
 };
 use vtax_service::{Place, RunningService, missing};
-use vtax_units::{Bytes, Nanos, Rate};
+use vtax_units::{Bytes, Nanos};
 
 const SUBSCRIBERS: u32 = 400;
 
@@ -173,18 +173,7 @@ fn sound_goes_through_rtpengine() {
         scenario: include_str!("../../../plans/voice-relay.xml").to_owned(),
         ..asking(server.address(), SipTransport::Udp, false)
     };
-    let (duration, rate) = (Nanos::from_secs(2), Rate(10.0));
-    let step = RequestStep {
-        model: Model::Open {
-            arrivals: ArrivalProcess::Constant,
-            profile: vec![Segment { from: rate, to: rate, duration }],
-        },
-        warmup: Nanos::ZERO,
-        duration,
-        seed: 1,
-        samples: false,
-        interval: duration,
-    };
+    let step = steady(10.0, Nanos::from_secs(2));
     let result = ScriptSession::open(&spec).unwrap().run_step(&step, &Control::new()).unwrap();
     let figures = result.details.as_ref().and_then(|details| details.script.as_deref()).unwrap();
     assert!(figures.failed.is_empty() && result.counts.ok >= 19, "{:?} {figures:?}", result.counts);

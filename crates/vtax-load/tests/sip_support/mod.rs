@@ -213,20 +213,17 @@ pub(crate) fn asking(target: SocketAddr, transport: SipTransport, connection_per
     }
 }
 
+/// Calls at this rate for so long, all of them recorded.
+pub(crate) fn steady(rate: f64, duration: Nanos) -> RequestStep {
+    let rate = Rate(rate);
+    let profile = vec![Segment { from: rate, to: rate, duration }];
+    let model = Model::Open { arrivals: ArrivalProcess::Constant, profile };
+    RequestStep { model, warmup: Nanos::ZERO, duration, seed: 1, samples: false, interval: duration }
+}
+
 /// Carries a scenario out for a second.
 pub(crate) fn attempt(spec: &ScriptSpec) -> LoadResult {
-    let (duration, rate) = (Nanos::from_secs(1), Rate(60.0));
-    let step = RequestStep {
-        model: Model::Open {
-            arrivals: ArrivalProcess::Constant,
-            profile: vec![Segment { from: rate, to: rate, duration }],
-        },
-        warmup: Nanos::ZERO,
-        duration,
-        seed: 1,
-        samples: false,
-        interval: duration,
-    };
+    let step = steady(60.0, Nanos::from_secs(1));
     ScriptSession::open(spec).unwrap().run_step(&step, &Control::new()).unwrap()
 }
 

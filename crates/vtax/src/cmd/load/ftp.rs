@@ -2,20 +2,17 @@
 
 use std::fmt::{self, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::ValueEnum;
-use vtax_load::ftp::{FtpDetails, FtpSession, FtpSpec, FtpVerify, PhaseTimes};
+use vtax_load::ftp::{FtpDetails, FtpSession, FtpSpec, PhaseTimes};
 use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Part, RequestStep};
-use vtax_plan::model::{
-    DataMode, FileSizes, FtpArrivals, FtpMix, FtpRequests, FtpTls, FtpTlsMode, TlsVersion,
-};
+use vtax_plan::model::{DataMode, FileSizes, FtpArrivals, FtpMix, FtpRequests, FtpTls, FtpTlsMode};
 use vtax_units::{Bytes, Nanos};
 
 use super::output::millis;
 use super::request_load::RequestSpec;
 use super::requests::RequestArgs;
+use super::tls::Offer;
 use crate::exit::{Classify, Outcome};
 
 /// FTP: clients who log in, move files and leave; every byte that comes is compared. An open loop with --rate, a closed loop with
@@ -97,15 +94,8 @@ struct Tls {
     /// Data connections don't resume the session of their control connection.
     #[arg(long)]
     no_resume: bool,
-    /// The only version.
-    #[arg(long, value_enum)]
-    tls_version: Option<Version>,
-    /// The only cipher suite, as IANA names it.
-    #[arg(long)]
-    cipher: Option<String>,
-    /// Check the server's certificate by this authority, a file in DER; without it, any will do.
-    #[arg(long, value_name = "FILE")]
-    authority: Option<PathBuf>,
+    #[command(flatten)]
+    offer: Offer,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -125,14 +115,6 @@ enum Begin {
     Implicit,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Version {
-    #[value(name = "1.2")]
-    V12,
-    #[value(name = "1.3")]
-    V13,
-}
-
 impl Tls {
     fn settings(&self) -> Option<FtpTls> {
         let mode = match self.tls {
@@ -144,11 +126,8 @@ impl Tls {
             mode,
             protect: !self.clear_data,
             resume: !self.no_resume,
-            version: self.tls_version.map(|version| match version {
-                Version::V12 => TlsVersion::V12,
-                Version::V13 => TlsVersion::V13,
-            }),
-            cipher: self.cipher.clone(),
+            version: self.offer.version(),
+            cipher: self.offer.cipher.clone(),
         })
     }
 }
@@ -179,14 +158,7 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let verify = match &args.tls.authority {
-        None => FtpVerify::Nothing,
-        Some(path) => {
-            let root =
-                std::fs::read(path).with_context(|| format!("reading {}", path.display())).bad_input()?;
-            FtpVerify::Authorities { name: args.server.ip().to_string(), roots: vec![root] }
-        }
-    };
+    let verify = args.tls.offer.verify(&args.server.ip().to_string()).bad_input()?;
     let spec = FtpSpec {
         pool: args.load.pool(args.server),
         requests: args.requests(),

@@ -17,7 +17,7 @@ use vtax_units::{Bytes, Nanos};
 use super::output::times;
 use super::request_load::RequestSpec;
 use super::requests::RequestArgs;
-use super::tls::{Version, put_tls, verify};
+use super::tls::{Offer, put_tls};
 use super::url::Url;
 use crate::exit::{Classify, Outcome};
 
@@ -104,12 +104,8 @@ struct Ask {
 /// TLS, of an https:// URL.
 #[derive(clap::Args)]
 struct Tls {
-    /// The only version of TLS.
-    #[arg(long, value_enum)]
-    tls_version: Option<Version>,
-    /// The only cipher suite, as IANA names it.
-    #[arg(long)]
-    cipher: Option<String>,
+    #[command(flatten)]
+    offer: Offer,
     /// The only group of the key exchange: x25519, secp256r1 or secp384r1.
     #[arg(long)]
     group: Option<String>,
@@ -122,9 +118,6 @@ struct Tls {
     /// Don't offer http/1.1 by ALPN.
     #[arg(long)]
     no_alpn: bool,
-    /// Check the server's certificate by this authority, a file in DER; without it, any will do.
-    #[arg(long, value_name = "FILE")]
-    authority: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -148,8 +141,8 @@ impl Tls {
     fn settings(&self, host: &str) -> HttpTls {
         let is_name = host.parse::<std::net::IpAddr>().is_err();
         HttpTls {
-            version: self.tls_version.map(Version::version),
-            cipher: self.cipher.clone(),
+            version: self.offer.version(),
+            cipher: self.offer.cipher.clone(),
             group: self.group.clone(),
             resume: !self.no_resume,
             sni: self.sni.clone().or_else(|| is_name.then(|| host.to_owned())),
@@ -158,7 +151,7 @@ impl Tls {
     }
 
     fn verify(&self, host: &str) -> Result<Verify> {
-        verify(self.authority.as_deref(), self.sni.as_deref().unwrap_or(host))
+        self.offer.verify(self.sni.as_deref().unwrap_or(host))
     }
 }
 

@@ -28,7 +28,7 @@ use self::mix::{Limit, Mix};
 use super::end::{End, Ended, Invalid};
 use super::failure::failure;
 use super::profile::Profile;
-use super::tls::{Version, verify};
+use super::tls::Offer;
 use super::watch::{Show, Watch};
 use crate::cmd::subscribers::SubscriberArgs;
 use crate::exit::{Classify, Exit, Failure, Outcome};
@@ -134,27 +134,13 @@ struct Call {
     #[arg(long, value_enum, default_value_t = Transport::Udp)]
     transport: Transport,
     #[command(flatten)]
-    tls: Tls,
+    tls: Offer,
     /// Source addresses, to spread the subscribers over [default: the one that leads to the target].
     #[arg(long, value_delimiter = ',')]
     local: Vec<IpAddr>,
     /// T1 of RFC 3261, from which all timers follow.
     #[arg(long, default_value = "500ms")]
     t1: Nanos,
-}
-
-/// With --transport tls.
-#[derive(clap::Args)]
-struct Tls {
-    /// With --transport tls, the only version of TLS.
-    #[arg(long, value_enum)]
-    tls_version: Option<Version>,
-    /// With --transport tls, the only cipher suite, as IANA names it.
-    #[arg(long)]
-    cipher: Option<String>,
-    /// With --transport tls, check the server's certificate by this authority, a file in DER; without it, any will do.
-    #[arg(long, value_name = "FILE")]
-    authority: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -177,15 +163,12 @@ impl Transport {
 impl Call {
     /// What TLS offers, and what a server of this name or address is checked for.
     fn tls(&self, target: &str) -> anyhow::Result<(SipTls, Verify)> {
-        let Tls { tls_version, cipher, authority } = &self.tls;
-        let given = tls_version.is_some() || cipher.is_some() || authority.is_some();
         ensure!(
-            self.transport == Transport::Tls || !given,
+            self.transport == Transport::Tls || !self.tls.is_said(),
             "--tls-version, --cipher and --authority need --transport tls"
         );
-        let version = tls_version.map(Version::version);
-        let tls = SipTls { version, cipher: cipher.clone(), ..SipTls::default() };
-        Ok((tls, verify(authority.as_deref(), host_of(target))?))
+        let (version, cipher) = (self.tls.version(), self.tls.cipher.clone());
+        Ok((SipTls { version, cipher, ..SipTls::default() }, self.tls.verify(host_of(target))?))
     }
 }
 

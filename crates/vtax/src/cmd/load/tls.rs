@@ -1,7 +1,7 @@
 //! TLS on a command line, and what is printed of it.
 
 use std::fmt::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -11,29 +11,48 @@ use vtax_units::Nanos;
 
 use super::output::times;
 
-/// The only version that is offered.
+/// What a load offers a server that speaks TLS, and how it checks who that is.
+#[derive(clap::Args)]
+pub(super) struct Offer {
+    /// The only version of TLS.
+    #[arg(long, value_enum)]
+    tls_version: Option<Version>,
+    /// The only cipher suite of TLS, as IANA names it.
+    #[arg(long)]
+    pub(super) cipher: Option<String>,
+    /// Check the server's certificate by this authority, a file in DER; without it, any will do.
+    #[arg(long, value_name = "FILE")]
+    authority: Option<PathBuf>,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
-pub(super) enum Version {
+enum Version {
     #[value(name = "1.2")]
     V12,
     #[value(name = "1.3")]
     V13,
 }
 
-impl Version {
-    pub(super) fn version(self) -> TlsVersion {
-        match self {
-            Self::V12 => TlsVersion::V12,
-            Self::V13 => TlsVersion::V13,
-        }
+impl Offer {
+    /// Whether anything of it was said.
+    pub(super) const fn is_said(&self) -> bool {
+        self.tls_version.is_some() || self.cipher.is_some() || self.authority.is_some()
     }
-}
 
-/// What the certificate of a server of this name is checked for: that this authority, a file in DER, has signed it; without one, nothing.
-pub(super) fn verify(authority: Option<&Path>, name: &str) -> Result<Verify> {
-    let Some(path) = authority else { return Ok(Verify::Nothing) };
-    let root = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-    Ok(Verify::Authorities { name: name.to_owned(), roots: vec![root] })
+    /// The only version; `None`: any.
+    pub(super) fn version(&self) -> Option<TlsVersion> {
+        self.tls_version.map(|version| match version {
+            Version::V12 => TlsVersion::V12,
+            Version::V13 => TlsVersion::V13,
+        })
+    }
+
+    /// What the certificate of a server of this name or address is checked for.
+    pub(super) fn verify(&self, name: &str) -> Result<Verify> {
+        let Some(path) = &self.authority else { return Ok(Verify::Nothing) };
+        let root = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        Ok(Verify::Authorities { name: name.to_owned(), roots: vec![root] })
+    }
 }
 
 /// What the handshakes of a load were, in so much time.
