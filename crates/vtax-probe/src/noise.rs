@@ -190,13 +190,19 @@ pub struct Disturbance {
 
 /// Compares two states of the host. `ours` is the CPU time that the SUT's side is known to have
 /// used on these CPUs, [`crate::layers::CpuBreakdown::total`].
+///
+/// A kernel that looks at each tick what a CPU does (`CONFIG_TICK_CPU_ACCOUNTING`) takes work that is in step with its
+/// ticks, such as voice sent every 20 ms, for much more than it is. It times idleness itself (`CONFIG_NO_HZ_IDLE`), so a CPU was
+/// busy no longer than it was neither idle nor taken by a hypervisor.
 #[must_use]
 pub fn disturbance(start: &HostState, end: &HostState, sut_cpus: &CpuSet, ours: Nanos) -> Disturbance {
     let (mut all, mut steal, mut busy) = (0u64, 0u64, 0u64);
+    let elapsed = end.snapshot.at.0.saturating_sub(start.snapshot.at.0);
     let interval = Interval { start: &start.snapshot, end: &end.snapshot };
     for cpu in delta::cpu_times(interval).filter(|c| sut_cpus.contains(c.cpu as usize)) {
         let parts = [cpu.user, cpu.system, cpu.irq, cpu.softirq, cpu.guest];
-        let this = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.0));
+        let ticks = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.0));
+        let this = ticks.min(elapsed.saturating_sub(cpu.idle.0.saturating_add(cpu.steal.0)));
         busy = busy.saturating_add(this);
         steal = steal.saturating_add(cpu.steal.0);
         all = all.saturating_add(this).saturating_add(cpu.steal.0).saturating_add(cpu.idle.0);
@@ -212,7 +218,6 @@ pub fn disturbance(start: &HostState, end: &HostState, sut_cpus: &CpuSet, ours: 
         (Some(start), Some(end)) if start > 0 => 1.0 - end as f64 / start as f64,
         _ => 0.0,
     };
-    let elapsed = end.snapshot.at.0.saturating_sub(start.snapshot.at.0);
     let waited = |start: Option<Nanos>, end: Option<Nanos>| match (start, end) {
         (Some(start), Some(end)) if elapsed > 0 => delta::counter(start.0, end.0) as f64 / elapsed as f64,
         _ => 0.0,

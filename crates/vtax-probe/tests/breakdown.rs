@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use vtax_probe::delta::{Interval, counter, cpu_times};
 use vtax_probe::layers::{CpuBreakdown, Hosting, Layer, break_down, break_down_shared, sum};
-use vtax_probe::noise::{HostProbe, disturbance};
+use vtax_probe::noise::{HostProbe, HostState, disturbance};
 use vtax_probe::{CpuTimes, Probe, Scope, Snapshot, TaskTimes};
 use vtax_units::{CpuSet, Nanos};
 
@@ -212,7 +212,9 @@ fn a_host_is_read_from_its_files() {
             .expect("the file is there");
         probe.read().expect("it is whole")
     };
-    let (before, after) = (host("start"), host("end"));
+    let (before, mut after) = (host("start"), host("end"));
+    // Five seconds lie between the files, not between their being read.
+    after.snapshot.at = Nanos(before.snapshot.at.0 + 5_000 * MS);
     let found = disturbance(&before, &after, &CpuSet::of([1]), breakdown.total());
     assert!((found.steal - 0.1).abs() < 0.001, "{found:?}");
     assert!((found.foreign - 0.2).abs() < 0.02, "{found:?}");
@@ -226,6 +228,30 @@ fn a_host_is_read_from_its_files() {
     assert!(falling.frequency_drop == 0.0 && falling.reasons.len() + 1 == found.reasons.len());
     let quiet = disturbance(&before, &before, &CpuSet::of([1]), Nanos::ZERO);
     assert!(quiet.reasons.is_empty(), "{:?}", quiet.reasons);
+}
+
+#[test]
+fn work_in_step_with_ticks_is_not_taken_for_others() {
+    let state = |at: u64, user: u64, idle: u64| HostState {
+        snapshot: Snapshot {
+            at: Nanos(at * MS),
+            cpus: vec![CpuTimes {
+                cpu: 1,
+                user: Nanos(user * MS),
+                idle: Nanos(idle * MS),
+                ..CpuTimes::default()
+            }],
+            ..Snapshot::default()
+        },
+        ..HostState::default()
+    };
+    // A second in which the CPU was idle for 950 ms, while every fifth tick found it busy.
+    let (before, after) = (state(0, 0, 0), state(1_000, 200, 950));
+    let found = disturbance(&before, &after, &CpuSet::of([1]), Nanos(45 * MS));
+    assert!((found.foreign - 0.005).abs() < 1e-9, "{found:?}");
+    // Where ticks find less, they count: nothing is made of what is only not idle.
+    let found = disturbance(&before, &state(1_000, 30, 950), &CpuSet::of([1]), Nanos(10 * MS));
+    assert!((found.foreign - 20.0 / 980.0).abs() < 1e-9, "{found:?}");
 }
 
 #[test]

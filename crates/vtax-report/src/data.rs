@@ -21,6 +21,8 @@ use crate::metric::{LIFECYCLE, Percentiles, Value, enough, measure_of_test, need
 const MOST_TRIALS: usize = 20_000;
 /// Different notes that a report takes in.
 const MOST_NOTES: usize = 1_000;
+/// How a run tells that a cell couldn't be measured on its host.
+const LEFT_OUT: &str = "left out: ";
 
 /// A run without its bulk: per trial some figures, per cell and measure one histogram.
 #[derive(Debug)]
@@ -280,6 +282,13 @@ impl RunData {
     /// The plan's cell of that id.
     pub(crate) fn cell(&self, id: &str) -> Option<&Cell> {
         self.plan.cells.iter().find(|c| c.id == id)
+    }
+
+    /// Why a cell was left out, in one line.
+    pub(crate) fn left_out(&self, cell: &str) -> Option<&str> {
+        let mut notes = self.notes.iter().filter(|(about, _)| about.as_deref() == Some(cell));
+        // What a console said last follows the reason, line by line.
+        notes.find_map(|(_, text)| text.strip_prefix(LEFT_OUT)?.lines().next())
     }
 
     /// `tcg` or `kvm` where a cell's figures are a virtual machine's: its own, its client's, or that of the routers on its

@@ -5,6 +5,7 @@
 
 mod check;
 mod html;
+mod missing;
 mod model;
 mod rows;
 mod table;
@@ -56,6 +57,7 @@ pub fn merge(runs: &[Report], options: &MergeOptions) -> Result<Merged, MergeErr
     };
     merged.headline = table::headline(&merged);
     merged.warnings = table::warnings(&merged);
+    merged.warnings.extend(missing::missing(&hosts));
     Ok(merged)
 }
 

@@ -1,6 +1,7 @@
 //! What `vtax load --json` prints, against its schema; and what an interrupted load prints.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -45,6 +46,31 @@ impl Server {
         assert!(lines.map_while(Result::ok).any(|line| line.contains("Ready to accept")));
         Some(Self { child, address: format!("127.0.0.1:{port}") })
     }
+}
+
+/// nginx with HTTP/2 in the clear, where it is installed; its files are in the directory.
+fn http2(directory: &Path) -> Option<Server> {
+    let address = format!("127.0.0.1:{}", vtax_sys::free_port());
+    let root = directory.display();
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|kind| format!("{kind}_temp_path {root}/{kind};"))
+        .collect();
+    let configuration = directory.join("nginx.conf");
+    let text = format!(
+        "daemon off; master_process off; pid {root}/pid; error_log {root}/error.log; events {{}} \
+         http {{ access_log off; {temporary} server {{ listen {address} http2; return 200 found; }} }}"
+    );
+    std::fs::write(&configuration, text).expect("a file");
+    let mut command = Command::new("nginx");
+    let child = command.arg("-c").arg(&configuration).stderr(Stdio::null()).spawn().ok()?;
+    let server = Server { child, address };
+    let mut tries = 0..500;
+    while TcpStream::connect(&server.address).is_err() {
+        assert!(tries.next().is_some(), "nginx doesn't listen");
+        thread::sleep(Duration::from_millis(10));
+    }
+    Some(server)
 }
 
 /// A desktop where TigerVNC is installed: its server, and what shows something on it.
@@ -165,6 +191,22 @@ fn requests_are_as_the_schema_has_them() {
         Some(redis) => complete("requests", &["redis", &redis.address, "--rate", "100/s", "--keys", "10"]),
         None => println!("skipped: redis-server is not installed"),
     }
+}
+
+#[test]
+fn http2_is_as_the_schema_has_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(server) = http2(directory.path()) else {
+        println!("skipped: nginx is not installed");
+        return;
+    };
+    let arguments = ["http", &server.address, "--http2", "--streams", "4", "--connections", "2"];
+    let output = load(&[&arguments[..], &SHORT].concat());
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+    let printed = valid("requests", &output);
+    let found = &printed["result"]["details"]["http"]["http2"];
+    assert_eq!(found["by"], "prior knowledge", "{printed}");
+    assert!(found["streams"].as_u64() > Some(0), "{found}");
 }
 
 #[test]

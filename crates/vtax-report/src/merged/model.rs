@@ -22,7 +22,7 @@ pub struct Merged {
     pub plan: String,
     /// The outcome in one sentence.
     pub headline: String,
-    /// What makes the figures doubtful: too few hosts, a run that isn't complete.
+    /// What makes the figures doubtful: too few hosts, a run that isn't complete, a cell without figures.
     pub warnings: Vec<String>,
     /// Each host, in the order of its first run.
     pub hosts: Vec<MergedHost>,

@@ -94,7 +94,7 @@ pub(super) fn difference(d: &HostDifference) -> String {
 }
 
 /// Names of hosts, of many only some.
-fn some(hosts: &[String]) -> String {
+pub(super) fn some(hosts: &[String]) -> String {
     const SHOWN: usize = 8;
     match hosts.len().checked_sub(SHOWN) {
         None | Some(0) => hosts.join(", "),

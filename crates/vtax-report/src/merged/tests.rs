@@ -4,9 +4,9 @@ use std::path::Path;
 
 use vtax_fixture as fixture;
 use vtax_plan::model::Plan;
-use vtax_store::RunDir;
 use vtax_store::record::Finding;
 use vtax_store::summary::Verdict;
+use vtax_store::{Provenance, RunDir};
 use vtax_units::Rate;
 
 use super::*;
@@ -18,14 +18,19 @@ fn base(dir: &Path) -> RunDir {
     fixture::create(&dir.join("base"), &options).unwrap()
 }
 
-/// The run as another host would have made it: its container has this share of its capacity there.
-fn on_host(of: &RunDir, dir: &Path, (name, directory): (&str, &str), share: f64, plan: &Plan) -> Report {
+/// What a host of that name tells of itself.
+fn named(of: &RunDir, name: &str) -> Provenance {
     let mut provenance = of.provenance().unwrap();
     provenance.run_id = String::new();
     provenance.host.name = name.to_owned();
     provenance.host.kernel = format!("6.1.{}", name.len());
     provenance.facts.insert("host.microcode".to_owned(), "0x1".to_owned());
-    let mut run = RunDir::create(dir.join(directory), plan, &provenance).unwrap();
+    provenance
+}
+
+/// The run as another host would have made it: its container has this share of its capacity there.
+fn on_host(of: &RunDir, dir: &Path, (name, directory): (&str, &str), share: f64, plan: &Plan) -> Report {
+    let mut run = RunDir::create(dir.join(directory), plan, &named(of, name)).unwrap();
     for mut record in of.trials().unwrap() {
         if record.cell == CELL
             && let Some(Finding::Capacity(c)) = record.finding_mut()
@@ -127,6 +132,29 @@ fn two_hosts_are_too_few_and_runs_of_one_host_are_one() {
     let kernel = merged.differences.iter().find(|d| d.what == "kernel").unwrap();
     assert_eq!(kernel.found["6.1.3"], ["n20"]);
     assert!(merged.differences.iter().all(|d| d.what != "microcode"));
+}
+
+#[test]
+fn what_a_host_left_out_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = base(dir.path());
+    let plan = base.plan().unwrap();
+    let without = |name: &str| {
+        let mut run = RunDir::create(dir.path().join(name), &plan, &named(&base, name)).unwrap();
+        for record in base.trials().unwrap().into_iter().filter(|record| record.cell != CELL) {
+            let writer = run.begin_trial(&record.cell, &record.measure, record.repetition).unwrap();
+            run.finish_trial(writer, record).unwrap();
+        }
+        run.note(Some(CELL), "left out: no user namespaces\nits console said more").unwrap();
+        run.completed().unwrap();
+        Report::read(run.run()).unwrap()
+    };
+    let on = |name| on_host(&base, dir.path(), (name, name), 0.5, &plan);
+    let merged = merge(&[on("n1"), without("n2"), without("n3")], &MergeOptions::default()).unwrap();
+    let said = format!("{CELL} has no figures of n2, n3: left out there: no user namespaces");
+    assert!(merged.warnings.contains(&said), "{:?}", merged.warnings);
+    assert!(merged.table().contains("no user namespaces") && merged.html().contains(&said));
+    assert_eq!(capacity(&merged).hosts.len(), 1);
 }
 
 #[test]

@@ -10,9 +10,6 @@ use crate::Report;
 use crate::data::RunData;
 use crate::families::{metrics, named};
 
-/// How the run tells that a cell couldn't be measured on its host.
-const LEFT_OUT: &str = "left out: ";
-
 /// The figures of a run.
 #[must_use]
 pub fn experiment(report: &Report) -> Experiment {
@@ -50,11 +47,7 @@ fn cell_of(data: &RunData, cell: &PlanCell) -> Cell {
             figures.insert((measure.to_owned(), info.name.to_owned()), figure);
         }
     }
-    let about = |known: &Option<String>| known.as_deref() == Some(cell.id.as_str());
-    let mut notes = data.notes.iter().filter(|(known, _)| about(known));
-    // What a console said last follows the reason, line by line.
-    let reason = |text: &str| text.strip_prefix(LEFT_OUT)?.lines().next().map(str::to_owned);
-    let left_out = notes.find_map(|(_, text)| reason(text));
+    let left_out = data.left_out(&cell.id).map(str::to_owned);
     Cell {
         id: cell.id.clone(),
         environment: cell.environment.name.clone(),
