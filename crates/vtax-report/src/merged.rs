@@ -41,7 +41,8 @@ pub fn merge(runs: &[Report], options: &MergeOptions) -> Result<Merged, MergeErr
     let rows = rows::rows(&hosts, options);
     if rows.is_empty() {
         let text = "no host has a round in which a candidate and its baseline both count";
-        return Err(MergeRefusal { reasons: vec![(None, text.to_owned())] }.into());
+        let reasons = std::iter::once(text.to_owned()).chain(missing::missing(&hosts));
+        return Err(MergeRefusal { reasons: reasons.map(|reason| (None, reason)).collect() }.into());
     }
     let plan = &first.context.data.plan;
     let mut merged = Merged {

@@ -150,11 +150,15 @@ fn what_a_host_left_out_is_named() {
         Report::read(run.run()).unwrap()
     };
     let on = |name| on_host(&base, dir.path(), (name, name), 0.5, &plan);
+    let again = |name: &str| Report::read(&RunDir::open(dir.path().join(name)).unwrap()).unwrap();
     let merged = merge(&[on("n1"), without("n2"), without("n3")], &MergeOptions::default()).unwrap();
     let said = format!("{CELL} has no figures of n2, n3: left out there: no user namespaces");
     assert!(merged.warnings.contains(&said), "{:?}", merged.warnings);
     assert!(merged.table().contains("no user namespaces") && merged.html().contains(&said));
     assert_eq!(capacity(&merged).hosts.len(), 1);
+    // Where that leaves nothing to compare, the refusal says it too.
+    let refused = merge(&["n2", "n3"].map(again), &MergeOptions::default()).unwrap_err().to_string();
+    assert!(refused.contains("no host has a round") && refused.contains(&said), "{refused}");
 }
 
 #[test]
