@@ -200,7 +200,8 @@ fn http2_is_as_the_schema_has_it() {
         println!("skipped: nginx is not installed");
         return;
     };
-    let arguments = ["http", &server.address, "--http2", "--streams", "4", "--connections", "2"];
+    let url = format!("http://{}/", server.address);
+    let arguments = ["http", &url, "--http2", "--streams", "4", "--connections", "2"];
     let output = load(&[&arguments[..], &SHORT].concat());
     assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
     let printed = valid("requests", &output);
