@@ -191,9 +191,9 @@ pub struct Disturbance {
 /// Compares two states of the host. `ours` is the CPU time that the SUT's side is known to have
 /// used on these CPUs, [`crate::layers::CpuBreakdown::total`].
 ///
-/// A kernel that looks at each tick what a CPU does (`CONFIG_TICK_CPU_ACCOUNTING`) takes work that is in step with its
-/// ticks, such as voice sent every 20 ms, for much more than it is. It times idleness itself (`CONFIG_NO_HZ_IDLE`), so a CPU was
-/// busy no longer than it was neither idle nor taken by a hypervisor.
+/// A kernel that samples its CPUs at each timer tick (`CONFIG_TICK_CPU_ACCOUNTING`) may take periodic work, such as voice
+/// sent every 20 ms, for more than it is. The time that a CPU is idle it measures (`CONFIG_NO_HZ_IDLE`), so a CPU was busy no longer
+/// than it was neither idle nor taken by a hypervisor.
 #[must_use]
 pub fn disturbance(start: &HostState, end: &HostState, sut_cpus: &CpuSet, ours: Nanos) -> Disturbance {
     let (mut all, mut steal, mut busy) = (0u64, 0u64, 0u64);

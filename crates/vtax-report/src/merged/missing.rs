@@ -7,7 +7,7 @@ use vtax_store::record::Validity;
 use super::rows::Host;
 use super::table::some;
 
-/// `container.bridge.http has no figures of n2, n3: left out: …`, one for each cell and reason.
+/// `container.bridge.http has no figures from n2, n3 (left out: …)`, one for each cell and reason.
 pub(super) fn missing(hosts: &[Host<'_>]) -> Vec<String> {
     let Some(first) = hosts.first().and_then(|(_, runs)| runs.first()) else { return Vec::new() };
     let mut found = Vec::new();
@@ -20,7 +20,9 @@ pub(super) fn missing(hosts: &[Host<'_>]) -> Vec<String> {
         }
         let each = by_reason.into_iter();
         found.extend(
-            each.map(|(reason, names)| format!("{} has no figures of {}: {reason}", cell.id, some(&names))),
+            each.map(|(reason, names)| {
+                format!("{} has no figures from {} ({reason})", cell.id, some(&names))
+            }),
         );
     }
     found
@@ -34,8 +36,8 @@ fn why((_, runs): &Host<'_>, cell: &str) -> Option<String> {
     }
     let left_out = runs.iter().find_map(|run| run.context.data.left_out(cell));
     Some(match (left_out, all.next()) {
-        (Some(reason), _) => format!("left out there: {reason}"),
-        (None, Some(_)) => "none of its trials counts there".to_owned(),
-        (None, None) => "it has no trial there".to_owned(),
+        (Some(reason), _) => format!("left out: {reason}"),
+        (None, Some(_)) => "none of its trials counts".to_owned(),
+        (None, None) => "it has no trial".to_owned(),
     })
 }

@@ -154,7 +154,7 @@ fn what_a_host_left_out_is_named() {
     let merged =
         merge(&[on("n1"), without("n2", container), without("n3", container)], &MergeOptions::default())
             .unwrap();
-    let said = format!("{CELL} has no figures of n2, n3: left out there: no user namespaces");
+    let said = format!("{CELL} has no figures from n2, n3 (left out: no user namespaces)");
     assert!(merged.warnings.contains(&said), "{:?}", merged.warnings);
     assert!(merged.table().contains("no user namespaces") && merged.html().contains(&said));
     assert_eq!(capacity(&merged).hosts.len(), 1);
