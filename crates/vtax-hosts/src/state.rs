@@ -1,5 +1,6 @@
 //! `hosts.json`: what became of each host of a run on several.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,9 @@ pub struct HostsFile {
     pub tags: Vec<String>,
     /// Start, milliseconds since 1970.
     pub started_unix_ms: u64,
+    /// How many hosts were to have a run, at most in one go; 0 where it was written before this was kept.
+    #[serde(default)]
+    pub asked: usize,
     /// Each host that was tried, in order; one that was tried again comes again.
     pub hosts: Vec<HostRecord>,
 }
@@ -146,6 +150,14 @@ impl HostsFile {
         self.hosts.iter().any(|host| host.name == name && host.state == HostState::Complete)
     }
 
+    /// How many of the hosts asked for have no whole run. Any host counts: another can take a lost one's place.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        let names: BTreeSet<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+        let asked = if self.asked == 0 { names.len() } else { self.asked };
+        asked.saturating_sub(names.into_iter().filter(|name| self.has(name)).count())
+    }
+
     /// A directory for a run of that host that no other has.
     #[must_use]
     pub fn directory_for(&self, name: &str) -> String {
@@ -201,6 +213,7 @@ mod tests {
             overrides: vec!["seed=2".to_owned()],
             tags: Vec::new(),
             started_unix_ms: 7,
+            asked: 1,
             hosts: vec![host],
         };
         file.write(dir).unwrap();
@@ -227,6 +240,25 @@ mod tests {
         let old = std::fs::read_to_string(dir.path().join(HOSTS_FILE)).unwrap().replace("began_unix_ns", "x");
         std::fs::write(dir.path().join(HOSTS_FILE), old).unwrap();
         assert_eq!(HostsFile::read(dir.path()).unwrap().hosts[0].began_unix_ns, None);
+    }
+
+    #[test]
+    fn a_host_that_was_tried_again_or_another_makes_up_for_one_that_was_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let lost = made(dir.path(), "hosts/n1");
+        assert_eq!(lost.missing(), 1);
+        let with = |name: &str, directory: &str, state| {
+            let mut file = lost.clone();
+            let (name, directory) = (name.to_owned(), directory.to_owned());
+            file.hosts.push(HostRecord { name, directory, state, ..lost.hosts[0].clone() });
+            file
+        };
+        assert_eq!(with("n1", "hosts/n1+2", HostState::Complete).missing(), 0);
+        assert_eq!(with("n2", "hosts/n2", HostState::Complete).missing(), 0);
+        assert_eq!(with("n2", "hosts/n2", HostState::Stopped).missing(), 1);
+        assert_eq!(HostsFile { asked: 3, ..with("n2", "hosts/n2", HostState::Complete) }.missing(), 2);
+        // Of an old file each host that was tried is wanted.
+        assert_eq!(HostsFile { asked: 0, ..with("n2", "hosts/n2", HostState::Complete) }.missing(), 1);
     }
 
     #[test]

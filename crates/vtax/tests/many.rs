@@ -332,9 +332,14 @@ fn a_host_that_dies_is_lost_and_the_others_go_on() {
     // It goes on with another host; those that are whole stay as they are.
     let script = "$vtax run --resume run --on ssh:10.99.0.11,10.99.0.13 --ssh-config config";
     let before = fs::metadata(lab.path("run/hosts/10.99.0.11/journal.jsonl")).expect("a journal");
-    expect(&lab.run("", script), 0, &["complete  10.99.0.11"]);
+    expect(&lab.run("", script), 0, &["complete  10.99.0.11", "to go on: vtax run --resume"]);
     let after = fs::metadata(lab.path("run/hosts/10.99.0.11/journal.jsonl")).expect("a journal");
     assert_eq!(before.modified().expect("a time"), after.modified().expect("a time"));
+    // Tried again itself, it has a whole run, and nothing is missing any more.
+    let output = lab.run(ALL, "$vtax run --resume run --on \"$on\" --ssh-config config");
+    expect(&output, 0, &["lost      10.99.0.12", "complete  10.99.0.12"]);
+    let told = text(&output);
+    assert!(!told.contains("to go on") && !told.contains("is not complete"), "{told}");
 }
 
 #[test]

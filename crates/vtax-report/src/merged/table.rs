@@ -120,7 +120,9 @@ pub(super) fn warnings(m: &Merged) -> Vec<String> {
                 host.name
             ));
         }
-        for run in host.runs.iter().filter(|r| !r.complete) {
+        // Where a host was tried again, nothing is missing of it.
+        let whole = host.runs.iter().any(|run| run.complete);
+        for run in host.runs.iter().filter(|_| !whole) {
             warnings.push(format!(
                 "{} is not complete: {} of {} trials count there.",
                 run.path, run.valid_trials, run.trials

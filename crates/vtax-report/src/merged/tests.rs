@@ -6,7 +6,7 @@ use vtax_fixture as fixture;
 use vtax_plan::model::Plan;
 use vtax_store::record::Finding;
 use vtax_store::summary::Verdict;
-use vtax_store::{Provenance, RunDir};
+use vtax_store::{Provenance, RunDir, RunWriter};
 use vtax_units::Rate;
 
 use super::*;
@@ -29,7 +29,15 @@ fn named(of: &RunDir, name: &str) -> Provenance {
 }
 
 /// The run as another host would have made it: its container has this share of its capacity there.
-fn on_host(of: &RunDir, dir: &Path, (name, directory): (&str, &str), share: f64, plan: &Plan) -> Report {
+fn on_host(of: &RunDir, dir: &Path, names: (&str, &str), share: f64, plan: &Plan) -> Report {
+    let mut run = still_going(of, dir, names, share, plan);
+    run.completed().unwrap();
+    Report::read(run.run()).unwrap()
+}
+
+/// The same before it is complete.
+fn still_going(of: &RunDir, dir: &Path, names: (&str, &str), share: f64, plan: &Plan) -> RunWriter {
+    let (name, directory) = names;
     let mut run = RunDir::create(dir.join(directory), plan, &named(of, name)).unwrap();
     for mut record in of.trials().unwrap() {
         if record.cell == CELL
@@ -41,8 +49,7 @@ fn on_host(of: &RunDir, dir: &Path, (name, directory): (&str, &str), share: f64,
         let writer = run.begin_trial(&record.cell, &record.measure, record.repetition).unwrap();
         run.finish_trial(writer, record).unwrap();
     }
-    run.completed().unwrap();
-    Report::read(run.run()).unwrap()
+    run
 }
 
 fn hosts(dir: &Path, shares: &[f64]) -> Vec<Report> {
@@ -132,6 +139,23 @@ fn two_hosts_are_too_few_and_runs_of_one_host_are_one() {
     let kernel = merged.differences.iter().find(|d| d.what == "kernel").unwrap();
     assert_eq!(kernel.found["6.1.3"], ["n20"]);
     assert!(merged.differences.iter().all(|d| d.what != "microcode"));
+}
+
+#[test]
+fn a_host_whose_run_is_not_complete_is_named_unless_another_of_its_runs_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = base(dir.path());
+    let plan = base.plan().unwrap();
+    let whole = |name, directory| on_host(&base, dir.path(), (name, directory), 0.5, &plan);
+    let lost = still_going(&base, dir.path(), ("n2", "lost"), 0.5, &plan);
+    let warned = |runs: &[Report]| {
+        let merged = merge(runs, &MergeOptions::default()).unwrap();
+        merged.warnings.iter().any(|warning| warning.contains("lost is not complete"))
+    };
+    let mut runs = vec![whole("n1", "first"), Report::read(lost.run()).unwrap()];
+    assert!(warned(&runs));
+    runs.push(whole("n2", "again"));
+    assert!(!warned(&runs));
 }
 
 #[test]

@@ -203,7 +203,8 @@ pub(super) fn run(on: &OnArgs, chosen: &ChosenArgs) -> Outcome {
     let job = run.locked().job();
     let first = run.locked().hosts.is_empty();
     let hosts: Vec<(Machine, String)> = {
-        let file = run.locked();
+        let mut file = run.locked();
+        file.asked = file.asked.max(engine.hosts().len());
         let open = engine.hosts().iter().filter(|host| !file.has(&host.name));
         open.map(|host| (host.clone(), file.directory_for(&host.name))).collect()
     };
@@ -254,6 +255,7 @@ fn begin(chosen: &ChosenArgs) -> Result<Option<(Run, u64)>, Failure> {
         overrides: chosen.overrides().to_vec(),
         tags: found.tags,
         started_unix_ms: unix_ms(),
+        asked: 0,
         hosts: Vec::new(),
     };
     file.write(&directory).map_err(failed)?;
@@ -351,7 +353,7 @@ fn conclude(run: &Run, interrupted: bool, together: bool) -> Outcome {
             Err(failure) => text += &format!("not merged: {failure}\n"),
         },
     }
-    if whole < hosts.len() {
+    if run.locked().missing() > 0 {
         text += &format!("to go on: vtax run --resume {} --on WHERE\n", shell_word(&run.directory));
     }
     out::text(&text)?;
