@@ -5,6 +5,7 @@
 mod bench;
 mod ft_chaos;
 mod ft_soak;
+mod guard;
 mod place;
 mod program;
 mod sheet;
@@ -28,7 +29,7 @@ const USAGE: &str = "usage: cargo xtask bench [NAME..]|soundness [NAME..|--real 
 
 fn main() -> ExitCode {
     match run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             println!("vtax-bench: {error:#}");
             ExitCode::FAILURE
@@ -36,9 +37,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<()> {
+fn run() -> Result<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if args.first() == Some(&"bench") && !guard::is_watched() {
+        return guard::watch();
+    }
     match args.as_slice() {
         ["bench", names @ ..] => bench::run(names),
         ["soundness", "--real"] => soundness_real::run(&ALONE, ALONE.usual),
@@ -61,4 +65,5 @@ fn run() -> Result<()> {
         ["ft-soak", kills, modes @ ..] => ft_soak::run(kills, modes),
         _ => bail!(USAGE),
     }
+    .map(|()| ExitCode::SUCCESS)
 }
