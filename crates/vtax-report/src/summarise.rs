@@ -107,8 +107,9 @@ fn notes(data: &RunData) -> Vec<String> {
     notes.extend(interrupted(data));
     if data.plan.cells.iter().any(|c| data.accelerator(c).as_deref() == Some("tcg")) {
         let reason = data.provenance.accelerator.as_ref().map_or("", |a| a.reason.as_str());
-        // The run may have noted the reason itself.
-        let known = reason.is_empty() || data.notes.iter().any(|(_, text)| text.contains(reason));
+        // The run notes it without what QEMU said, which is among the facts of the host.
+        let what = reason.split(" (").next().unwrap_or_default();
+        let known = reason.is_empty() || data.notes.iter().any(|(_, text)| text.contains(what));
         let because = if known { String::new() } else { format!(": {reason}") };
         notes.push(format!(
             "VMs ran under software emulation (TCG){because}. Their taxes are those of emulation, \
