@@ -1,9 +1,11 @@
 //! `vtax doctor`: what this host can really do.
 
+mod clock;
 mod places;
 mod summary;
 
 use vtax_sys::check::{Check, State};
+use vtax_sys::clock::WallClock;
 use vtax_vm::Cache;
 
 use crate::brief;
@@ -33,6 +35,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.on.is_given() {
         return many::doctor(&args.on, args.json, |told| of_host(told, args.all));
     }
+    let clock = WallClock::look();
     let mut checks = vtax_lab::doctor::checks();
     let cache = Cache::of_user();
     let pairs = vtax_lab::pair_qemu::check(&cache, args.refresh);
@@ -41,6 +44,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     checks.extend(places::checks(cache.dir()));
     checks.extend(services());
     checks.extend(vtax_lab::path::checks());
+    checks.push(clock::check(&clock));
     if args.json {
         out::json(&to_json(&checks))?;
         return Ok(Exit::Done);

@@ -23,7 +23,7 @@ enum Points {
     Each(&'static str),
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind {
         name: "native services",
         points: Points::All(&["namespaces", "network namespace", "veth", "bridge", "rate limit", "CPUs"]),
@@ -49,6 +49,7 @@ const KINDS: [Kind; 9] = [
         points: Points::All(&["noise"]),
         can: "the host tells what disturbs a trial",
     },
+    Kind { name: "clock", points: Points::All(&["clock"]), can: "" },
 ];
 
 /// A capability as this host has it.
@@ -175,6 +176,7 @@ mod tests {
             include_str!("../../../../vtax-lab/src/doctor.rs"),
             include_str!("../../../../vtax-vm/src/checks.rs"),
             include_str!("../../../../vtax-lab/src/pair_qemu.rs"),
+            include_str!("clock.rs"),
         );
         for kind in &KINDS {
             if let Points::All(names) = kind.points {

@@ -1,0 +1,104 @@
+//! The host's clocks: whether the time is right, is left alone, and costs little to read.
+
+use std::fs;
+
+use vtax_sys::check::Check;
+use vtax_sys::clock::{WallClock, unix_ms};
+use vtax_sys::sched::monotonic;
+use vtax_units::Nanos;
+
+/// 2025 in UTC: a clock that says less was never set.
+const SET_MS: u64 = 1_735_689_600_000;
+/// Readings whose mean is told.
+const READINGS: u32 = 10_000;
+/// Where a reading takes longer, the kernel uses a clock that is no part of the processor.
+const SLOW: Nanos = Nanos(1_000);
+
+/// What was found out about a clock.
+struct Found {
+    /// The kernel's name for where it has the time from.
+    source: String,
+    /// What a reading takes.
+    reading: Nanos,
+    unix_ms: u64,
+    /// Seconds that it was set by while this looked at the host.
+    set_by: Option<f64>,
+}
+
+/// Looks at the clock, which was as `earlier` when the doctor began.
+pub(super) fn check(earlier: &WallClock) -> Check {
+    let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let begin = monotonic();
+    for _ in 0..READINGS {
+        std::hint::black_box(monotonic());
+    }
+    let reading = Nanos(monotonic().saturating_sub(begin).0 / u64::from(READINGS));
+    let source = source.map_or_else(|_| "an unknown source".to_owned(), |text| text.trim().to_owned());
+    judge(&Found { source, reading, unix_ms: unix_ms(), set_by: WallClock::look().set_since(earlier) })
+}
+
+fn judge(found: &Found) -> Check {
+    let Found { source, reading, unix_ms, set_by } = found;
+    let name = "clock";
+    if let Some(by) = set_by {
+        return Check::degraded(
+            name,
+            format!(
+                "it was set by {by:+.3} s just now: trials in which that happens don't count and are made again"
+            ),
+            "let one service keep the time, and by small steps: `timedatectl` shows which does",
+        );
+    }
+    if *unix_ms < SET_MS {
+        let day = vtax_units::utc(unix_ms / 1_000, "%Y-%m-%d");
+        return Check::degraded(
+            name,
+            format!("it says {day}: runs get wrong names and dates; what they measure is right all the same"),
+            "set it: timedatectl set-time, or timedatectl set-ntp true",
+        );
+    }
+    if *reading > SLOW {
+        return Check::degraded(
+            name,
+            format!("{source}: a reading takes {reading}, which every request pays several times"),
+            "the kernel's log says why it uses no faster one: dmesg | grep -i clocksource",
+        );
+    }
+    Check::ok(name, format!("{source}, {reading} a reading, not set meanwhile"))
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_sys::check::State;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_jumps_or_was_never_set_or_is_slow_is_told_with_what_helps() {
+        let good =
+            || Found { source: "tsc".to_owned(), reading: Nanos(30), unix_ms: 2 * SET_MS, set_by: None };
+        let found = judge(&good());
+        assert_eq!(
+            (found.state, found.found.as_str()),
+            (State::Ok, "tsc, 30 ns a reading, not set meanwhile")
+        );
+        for (bad, said) in [
+            (Found { set_by: Some(-3600.0), ..good() }, "set by -3600.000 s"),
+            (Found { unix_ms: 86_400_000, ..good() }, "it says 1970-01-02"),
+            (
+                Found { source: "acpi_pm".to_owned(), reading: Nanos(3_100), ..good() },
+                "acpi_pm: a reading takes 3.1",
+            ),
+        ] {
+            let found = judge(&bad);
+            assert_eq!(found.state, State::Degraded, "{found:?}");
+            assert!(found.found.contains(said) && found.fix.is_some(), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn this_hosts_clock_is_looked_at() {
+        let found = check(&WallClock::look());
+        assert!(found.found.contains("reading") || found.state == State::Degraded, "{found:?}");
+    }
+}
