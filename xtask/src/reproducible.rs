@@ -1,6 +1,6 @@
 //! Whether two builds in different directories give the same bytes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 use crate::place::root;
 use crate::tasks::{run, vtax};
 
-/// Builds what is committed in a directory of another name and depth, with a cache of its own, and compares that with what
-/// `make build` left.
+/// Builds what is committed in a directory of another name and depth, with crates that cargo keeps elsewhere, and compares that with
+/// what `make build` left.
 ///
 /// # Errors
 ///
@@ -33,10 +33,15 @@ pub(crate) fn check() -> Result<()> {
     let archive = other.join("source.tar");
     git(&["archive", "--output", &archive.display().to_string(), "HEAD"])?;
     run(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&other))?;
+    // Another user has cargo's crates elsewhere. Copied, so that nothing is loaded once more.
+    let cargo = top.join("a/user/of/cargo");
+    std::fs::create_dir_all(&cargo).with_context(|| format!("creating {}", cargo.display()))?;
+    run(Command::new("cp").arg("-r").arg(cargo_home()?.join("registry")).arg(&cargo))?;
     // By make, as anybody would; what it asks git for is given, since the copy has none.
     let mut make = Command::new("make");
     make.args(["build", &format!("COMMIT={commit}")])
         .current_dir(&other)
+        .env("CARGO_HOME", &cargo)
         .env_remove("CARGO")
         .env_remove("CARGO_TARGET_DIR");
     let status = make.status().context("starting make")?;
@@ -47,6 +52,15 @@ pub(crate) fn check() -> Result<()> {
         std::fs::remove_dir_all(&top).with_context(|| format!("removing {}", top.display()))?;
     }
     same
+}
+
+/// Where cargo keeps crates.
+fn cargo_home() -> Result<PathBuf> {
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
+    std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(home)
+        .context("neither CARGO_HOME nor HOME is set")
 }
 
 fn compare(one: &Path, two: &Path) -> Result<()> {

@@ -86,7 +86,9 @@ pub(crate) fn much_within(ratio: f64, (low, high): (f64, f64), unit: &str) -> St
     let own = parts(ratio, unit).1;
     let said_again = words.filter(|words| *words != own);
     let interval = said_again.map_or_else(|| numbers.clone(), |words| format!("{numbers} {words}"));
-    format!("{} ({interval})", much(ratio, unit))
+    let much = much(ratio, unit);
+    // Both ends are the same as that, as far as it is told.
+    if interval == much { much } else { format!("{much} ({interval})") }
 }
 
 /// Both ends, with the words behind them where they are the same.
@@ -264,6 +266,7 @@ mod tests {
             much_within(1.01, (0.97, 1.04), "ns"),
             "1.0 % longer (between 3.0 % shorter and 4.0 % longer)"
         );
+        assert_eq!(much_within(1.0, (1.0, 1.0), "1"), "as much");
         assert_eq!(much_within(1.9, (1.2, 3.0), "ns"), "90 % longer (between 20 % longer and 3x as long)");
     }
 
