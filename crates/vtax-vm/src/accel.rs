@@ -66,6 +66,15 @@ impl Proof {
         }
     }
 
+    /// What QEMU said when it failed, below a heading and indented, as it follows a line that tells of the failure; empty where
+    /// it said nothing.
+    #[must_use]
+    pub fn evidence(&self) -> String {
+        let lines = self.said.iter().flat_map(|said| said.lines()).map(|line| format!("\n    {line}"));
+        let said: String = lines.collect();
+        if said.is_empty() { said } else { format!("\n  QEMU said:{said}") }
+    }
+
     /// [`Self::line`], and what QEMU said.
     #[must_use]
     pub fn detailed(&self) -> String {
@@ -259,6 +268,8 @@ mod tests {
         let proof = Proof::without_kvm("QEMU ended with signal: 6 (SIGABRT)".to_owned(), said);
         assert_eq!(proof.line(), "KVM unusable (QEMU ended with signal: 6 (SIGABRT)), using TCG");
         assert!(proof.detailed().contains("(SIGABRT): kvm.c:3183: Assertion failed.), using TCG"));
+        assert_eq!(proof.evidence(), "\n  QEMU said:\n    kvm.c:3183: Assertion failed.");
+        assert_eq!(Proof::without_kvm("no /dev/kvm".to_owned(), None).evidence(), "");
     }
 
     #[test]

@@ -61,15 +61,18 @@ fn accelerator(qemu: &Qemu, kernel: &GuestKernel, cache: &Cache, refresh: bool) 
     };
     let earlier = if proof.cached { " (proved before; --refresh repeats it)" } else { "" };
     if proof.accelerator == Accelerator::Kvm {
-        return Check::ok(NAME, format!("{}{earlier}", proof.detailed()));
+        return Check::ok(NAME, format!("{}{earlier}", proof.line()));
     }
     match accel::boot_bare(qemu, kernel, Accelerator::Tcg) {
         Ok(Ok(time)) => {
+            let (line, evidence) = (proof.line(), proof.evidence());
             let found =
-                format!("{}{earlier}; it boots a kernel in {:.1} s", proof.detailed(), time.as_secs_f64());
+                format!("{line}{earlier}; it boots a kernel in {:.1} s{evidence}", time.as_secs_f64());
             Check::degraded(NAME, found, FIX)
         }
-        Ok(Err(reason)) => Check::missing(NAME, format!("{}, but: {reason}", proof.detailed()), FIX),
+        Ok(Err(reason)) => {
+            Check::missing(NAME, format!("{}, but: {reason}{}", proof.line(), proof.evidence()), FIX)
+        }
         Err(e) => Check::missing(NAME, e.to_string(), FIX),
     }
 }
