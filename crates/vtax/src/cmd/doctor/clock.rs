@@ -57,14 +57,18 @@ fn judge(found: &Found) -> Check {
             "set it: timedatectl set-time, or timedatectl set-ntp true",
         );
     }
+    let takes = match reading.0 {
+        ns if *reading > SLOW => format!("{:.1} µs", ns as f64 / 1e3),
+        ns => format!("{ns} ns"),
+    };
     if *reading > SLOW {
         return Check::degraded(
             name,
-            format!("{source}: a reading takes {reading}, which every request pays several times"),
+            format!("{source}: a reading takes {takes}, which every request pays several times"),
             "the kernel's log says why it uses no faster one: dmesg | grep -i clocksource",
         );
     }
-    Check::ok(name, format!("{source}, {reading} a reading, not set meanwhile"))
+    Check::ok(name, format!("{source}, {takes} a reading, not set meanwhile"))
 }
 
 #[cfg(test)]

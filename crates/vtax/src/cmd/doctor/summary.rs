@@ -49,7 +49,7 @@ const KINDS: [Kind; 10] = [
         points: Points::All(&["noise"]),
         can: "the host tells what disturbs a trial",
     },
-    Kind { name: "clock", points: Points::All(&["clock"]), can: "" },
+    Kind { name: "time", points: Points::All(&["clock"]), can: "" },
 ];
 
 /// A capability as this host has it.
