@@ -303,10 +303,17 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
     if !matches!(c.doubt, Some(Doubt::TooFew | Doubt::NoRatio)) {
         return;
     }
-    if let Some(text) =
-        [&c.cell, &c.baseline].into_iter().find_map(|id| data.too_few(id, &c.measure, &c.metric))
-    {
+    let sides = [&c.cell, &c.baseline];
+    if let Some(text) = sides.into_iter().find_map(|id| data.too_few(id, &c.measure, &c.metric)) {
         c.reason = text;
+        return;
+    }
+    let left_out =
+        |id: &&String| !data.trials.iter().any(|t| t.cell == **id && t.validity == Validity::Valid);
+    if let Some((id, why)) = sides.into_iter().filter(left_out).find_map(|id| Some((id, data.left_out(id)?)))
+    {
+        let who = if *id == c.cell { "" } else { "the baseline was " };
+        c.reason = format!("{who}left out: {why}");
         return;
     }
     let lost = |reason: InvalidReason| {

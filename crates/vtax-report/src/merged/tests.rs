@@ -178,6 +178,10 @@ fn what_a_host_left_out_is_named() {
     let merged =
         merge(&[on("n1"), without("n2", container), without("n3", container)], &MergeOptions::default())
             .unwrap();
+    // A host's own report tells it in place of a verdict.
+    let own = without("n6", container);
+    let own = own.summary().comparisons.iter().find(|c| c.cell == CELL && c.metric == "capacity").unwrap();
+    assert_eq!((own.verdict, own.reason.as_str()), (Verdict::Inconclusive, "left out: no user namespaces"));
     let said = format!("{CELL} has no figures from n2, n3 (left out: no user namespaces)");
     assert!(merged.warnings.contains(&said), "{:?}", merged.warnings);
     assert!(merged.table().contains("no user namespaces") && merged.html().contains(&said));
