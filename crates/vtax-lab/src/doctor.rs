@@ -115,8 +115,8 @@ fn noise() -> Check {
 fn control_groups() -> Check {
     let name = "control groups";
     let without = "without them CPUs are held by affinity and memory is not limited";
-    let groups = RunGroups::create();
-    let keeper = match groups.keep() {
+    let mut groups = RunGroups::of_this_process();
+    let keeper = match groups.make() {
         Ok(keeper) => keeper,
         Err(e) => return Check::degraded(name, chain(&e), without),
     };
@@ -143,8 +143,8 @@ fn control_groups() -> Check {
 /// Runs the checks that need namespaces in a controller and brings their results back.
 fn inside_checks(options: ControllerOptions) -> Result<Vec<Check>, SysError> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| SysError::call("open", "pipe", e))?;
-    let groups = RunGroups::create();
-    let keeper = groups.keep()?;
+    let mut groups = RunGroups::of_this_process();
+    let keeper = groups.make()?;
     let inside_groups = groups.clone();
     let controller = start_controller(options, move |_| {
         let lines: Vec<Line> = in_namespaces(inside_groups).into_iter().map(Line::from).collect();

@@ -114,12 +114,12 @@ fn containers(groups: &RunGroups) -> String {
 /// The whole life of a run's groups, with a controller and a greedy program.
 fn groups_hold_and_go() {
     sweep().unwrap();
-    let groups = RunGroups::create();
+    let mut groups = RunGroups::of_this_process();
+    let keeper = groups.make().unwrap();
     println!("{} {:?}", groups.describe(), groups.notes());
     assert_eq!(groups.describe(), "cpuset and memory (cgroup v2)");
     let name = groups.name().to_owned();
     assert!(groups.oci_path("sut").is_some_and(|p| p.starts_with('/') && p.ends_with("/sut")));
-    let keeper = groups.keep().unwrap();
     let inside = groups.clone();
     let ended = start_controller(ControllerOptions::for_this_process(), move |_| {
         let limits = Limits { cpus: Some(CpuSet::of([0])), memory: Some(Bytes::from_mib(32)) };

@@ -313,8 +313,8 @@ fn containers_work(lab: &mut Lab) {
 /// What a front process does: a lab that builds and destroys until it is killed.
 fn busy_front() {
     vtax_sys::cgroup::sweep().unwrap();
-    let groups = RunGroups::create();
-    let keeper = groups.keep().unwrap();
+    let mut groups = RunGroups::of_this_process();
+    let keeper = groups.make().unwrap();
     let inside = groups.clone();
     let controller = start_controller(ControllerOptions::for_this_process(), move |_| {
         let mut lab = Lab::new(options(Some(inside), Isolation::Namespaces)).unwrap();

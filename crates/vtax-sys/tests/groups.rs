@@ -21,6 +21,7 @@ fn main() {
     assert!(started < start_time(std::process::id().cast_signed()).unwrap());
     limits_are_enforced_and_go();
     several_groups_are_held_together();
+    the_keeper_is_there_before_the_groups();
     a_killed_owner_leaves_nothing();
     what_a_lost_keeper_leaves_is_swept();
     println!("ok");
@@ -48,9 +49,9 @@ fn sleeper() -> Spawn {
 }
 
 fn several_groups_are_held_together() {
-    let groups = RunGroups::create();
+    let mut groups = RunGroups::of_this_process();
     let name = groups.name().to_owned();
-    let keeper = groups.keep().unwrap();
+    let keeper = groups.make().unwrap();
     let inside = groups.clone();
     let ended = start_controller(ControllerOptions::for_this_process(), move |_| {
         if !inside.holds_memory() {
@@ -84,10 +85,10 @@ fn several_groups_are_held_together() {
 }
 
 fn limits_are_enforced_and_go() {
-    let groups = RunGroups::create();
-    println!("{} {:?}", groups.describe(), groups.notes());
+    let mut groups = RunGroups::of_this_process();
     let name = groups.name().to_owned();
-    let keeper = groups.keep().unwrap();
+    let keeper = groups.make().unwrap();
+    println!("{} {:?}", groups.describe(), groups.notes());
     let inside = groups.clone();
     let ended = start_controller(ControllerOptions::for_this_process(), move |_| {
         let limits = Limits { cpus: Some(CpuSet::of([0])), memory: Some(Bytes::from_mib(64)) };
@@ -124,14 +125,15 @@ fn groups_none(groups: &RunGroups) -> bool {
     groups.describe() == "none"
 }
 
-/// Forks a front process without a keeper, with controller and a node in a group; returns it once
+/// Forks a front process whose keeper dies with it, with controller and a node in a group; returns it once
 /// all is up, and the name of its groups.
 fn front() -> (vtax_sys::controller::Controller, String) {
     let (out, child_out) = rustix::pipe::pipe().unwrap();
     // A controller serves as the front process here: a fork that can be killed.
     let options = ControllerOptions { user_namespace: false, own_session: true };
     let front = start_controller(options, |_| {
-        let groups = RunGroups::create();
+        let mut groups = RunGroups::of_this_process();
+        let _keeper = groups.make().unwrap();
         let inner = start_controller(options, |_| {
             let node = groups.node("sut", &Limits::default()).unwrap();
             sleeper().start(|pid| node.attach(pid)).unwrap();
@@ -149,8 +151,8 @@ fn front() -> (vtax_sys::controller::Controller, String) {
 
 fn a_killed_owner_leaves_nothing() {
     // The keeper must outlive the front process's PID namespace, so it is kept by this process.
-    let groups = RunGroups::create();
-    let keeper = groups.keep().unwrap();
+    let mut groups = RunGroups::of_this_process();
+    let keeper = groups.make().unwrap();
     let (out, child_out) = rustix::pipe::pipe().unwrap();
     let inside = groups.clone();
     let controller = start_controller(ControllerOptions::for_this_process(), move |_| {
@@ -176,6 +178,17 @@ fn a_killed_owner_leaves_nothing() {
         assert!(Instant::now() < until, "the keeper didn't end");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// As by kill -9 right after the first of them was made: before that there is nothing to remove.
+fn the_keeper_is_there_before_the_groups() {
+    let mut groups = RunGroups::of_this_process();
+    assert_eq!(named(groups.name()), Vec::<PathBuf>::new());
+    assert!(!groups.holds_cpus() && !groups.holds_memory());
+    let keeper = groups.make().unwrap();
+    assert_eq!(named(groups.name()).is_empty(), groups_none(&groups));
+    // It was told of no group, and finds each that there may be.
+    groups.finish(keeper).unwrap();
 }
 
 fn what_a_lost_keeper_leaves_is_swept() {

@@ -22,8 +22,8 @@ pub type Result<T, E = LabError> = std::result::Result<T, E>;
 /// Where control groups can't be kept or removed, or the controller can't be started.
 pub fn in_controller(mode: ControllerOptions, work: impl FnOnce(RunGroups)) -> Result<Ended> {
     let what = || "work in a controller of its own".to_owned();
-    let groups = RunGroups::create();
-    let keeper = groups.keep().during(what)?;
+    let mut groups = RunGroups::of_this_process();
+    let keeper = groups.make().during(what)?;
     let inside = groups.clone();
     let ended = start_controller(mode, move |_| {
         work(inside);

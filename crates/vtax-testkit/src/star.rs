@@ -68,8 +68,8 @@ pub fn measure_star(agent: &Path, count: usize) -> Result<StarTimes> {
     let start = Instant::now();
     // As every run does before its controller starts.
     sweep().during(what)?;
-    let groups = RunGroups::create();
-    let keeper = groups.keep().during(what)?;
+    let mut groups = RunGroups::of_this_process();
+    let keeper = groups.make().during(what)?;
     let mut options = LabOptions::new(Isolation::Namespaces);
     options.groups = Some(groups.clone());
     // Held open: a node has a `/tmp` of its own, and the program may lie there.

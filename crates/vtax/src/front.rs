@@ -33,9 +33,10 @@ pub(crate) enum Place {
 pub(crate) fn in_controller(main: impl Fn(Place, &RunGroups) -> Exit) -> Outcome {
     // What a killed run left; where it can't be removed, this run works all the same.
     let _ = sweep();
-    let groups = RunGroups::create();
-    let keeper = groups.keep().context("watch over control groups").host_cannot()?;
+    // Blocked before the keeper is forked, so that what ends this process doesn't end the keeper.
     let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
+    let mut groups = RunGroups::of_this_process();
+    let keeper = groups.make().context("watch over control groups").host_cannot()?;
     let options = ControllerOptions::for_this_process();
     let outcome = match start_controller(options, |inside| main(Place::Inside(inside), &groups).code()) {
         Ok(controller) => attend(controller, &signals),

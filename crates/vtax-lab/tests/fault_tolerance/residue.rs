@@ -24,8 +24,8 @@ const GONE_WITHIN: Duration = Duration::from_secs(15);
 /// Keeps a protected pair until it is killed.
 pub(crate) fn front(qemu: &Qemu) {
     let guest = guest(qemu, GuestRoot::Nothing);
-    let groups = RunGroups::create();
-    let keeper = groups.keep().unwrap();
+    let mut groups = RunGroups::of_this_process();
+    let keeper = groups.make().unwrap();
     let inside = groups.clone();
     let controller = start_controller(ControllerOptions::for_this_process(), move |own| {
         own.end_with_front().unwrap();

@@ -26,7 +26,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Forks the keeper of these groups. Call it before the controller is started.
+    /// Forks the keeper of these groups, which needn't be there yet. Call it before the controller is started.
     ///
     /// # Errors
     ///
@@ -44,6 +44,11 @@ impl Keeper {
             keep(&end, groups)
         };
         Ok(Self { life: Some(life), process: PidFd::new(child.pid, child.pidfd) })
+    }
+
+    /// Its process id.
+    pub(super) fn pid(&self) -> i32 {
+        self.process.pid()
     }
 
     /// Waits until the keeper has removed the groups. The controller must have ended.

@@ -36,8 +36,12 @@ pub struct RunGroups {
     trees: Vec<PathBuf>,
     /// The run's group in the unified hierarchy, once it was tried to make it; or why there is none.
     unified: Option<Result<PathBuf, String>>,
+    /// This process's own group in the unified hierarchy.
+    own: Option<PathBuf>,
     /// Group this process left to make room, and goes back to at the end (cgroup v2).
     home: Option<PathBuf>,
+    /// The keeper's process id.
+    keeper: Option<i32>,
     notes: Vec<String>,
 }
 
@@ -89,27 +93,40 @@ pub struct NodeGroup {
 }
 
 impl RunGroups {
-    /// Makes the groups of this process's run. Never fails: where a controller can't be used, a
-    /// note says why.
+    /// Names the groups of this process's run, and makes none.
     #[must_use]
-    pub fn create() -> Self {
+    pub fn of_this_process() -> Self {
         let name = tree::run_name();
-        let mut run = Self {
-            name,
+        let hierarchies = hierarchy::find();
+        let unified = hierarchies.iter().find(|h| h.unified);
+        let mut trees: Vec<PathBuf> = hierarchies.iter().map(|h| h.own.join(&name)).collect();
+        trees.extend(unified.map(|h| h.mount.join(&name)).filter(|top| !trees.contains(top)));
+        Self {
             cpuset: None,
             memory: None,
-            trees: Vec::new(),
+            trees,
             unified: None,
+            own: unified.map(|h| h.own.clone()),
             home: None,
+            keeper: None,
             notes: Vec::new(),
-        };
-        let hierarchies = hierarchy::find();
-        for h in &hierarchies {
-            run.trees.push(h.own.join(&run.name));
+            name,
         }
-        run.cpuset = run.place(Controller::Cpuset, &hierarchies);
-        run.memory = run.place(Controller::Memory, &hierarchies);
-        run
+    }
+
+    /// Forks the process that removes these groups when this process and the controller are gone, and makes them: in this
+    /// order, so that there is no moment at which nobody would. Where a controller can't be used, a note says why.
+    ///
+    /// # Errors
+    ///
+    /// Where this process has threads or can't fork.
+    pub fn make(&mut self) -> Result<Keeper> {
+        let keeper = Keeper::start(self)?;
+        self.keeper = Some(keeper.pid());
+        let hierarchies = hierarchy::find();
+        self.cpuset = self.place(Controller::Cpuset, &hierarchies);
+        self.memory = self.place(Controller::Memory, &hierarchies);
+        Ok(keeper)
     }
 
     fn place(&mut self, controller: Controller, hierarchies: &[Hierarchy]) -> Option<Place> {
@@ -143,10 +160,9 @@ impl RunGroups {
         let dir = match &self.unified {
             Some(made) => made.clone()?,
             None => {
-                let made = v2::make_room(h, &self.name);
+                let made = v2::make_room(h, &self.name, self.keeper);
                 self.unified = Some(made.as_ref().map(|(dir, _)| dir.clone()).map_err(Clone::clone));
                 let (dir, home) = made?;
-                self.trees.push(dir.clone());
                 self.home = home;
                 dir
             }
@@ -180,15 +196,6 @@ impl RunGroups {
         }
     }
 
-    /// Forks the process that removes these groups when this process and the controller are gone.
-    ///
-    /// # Errors
-    ///
-    /// Where this process has threads or can't fork.
-    pub fn keep(&self) -> Result<Keeper> {
-        Keeper::start(self)
-    }
-
     /// Removes the groups in the ordinary course; the controller must have ended.
     ///
     /// # Errors
@@ -208,8 +215,9 @@ impl RunGroups {
     /// Where something is still there after `timeout`.
     pub(crate) fn remove(&self, timeout: Duration) -> Result<()> {
         let mut first_error = None;
-        if let Some(home) = &self.home {
-            v2::go_home(home, &self.name);
+        // The keeper was forked before it was known whether this process's own group would be left.
+        if let Some(own) = self.own.as_ref().filter(|own| v2::was_left(own, &self.name)) {
+            v2::go_home(own, &self.name);
         }
         for tree in self.trees.iter().filter(|t| t.exists()) {
             first_error = tree::remove(tree, timeout).err().or(first_error);
@@ -276,7 +284,7 @@ impl RunGroups {
             place.as_ref().map(inside)
         };
         let (cpuset, memory) = (below(&self.cpuset), below(&self.memory));
-        Ok(Self { cpuset, memory, trees: Vec::new(), unified: None, home: None, ..self.clone() })
+        Ok(Self { cpuset, memory, trees: Vec::new(), unified: None, own: None, home: None, ..self.clone() })
     }
 
     const fn place_of(&self, controller: Controller) -> Option<&Place> {

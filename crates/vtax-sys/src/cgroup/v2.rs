@@ -19,8 +19,12 @@ fn offers_any(dir: &Path) -> bool {
 
 /// Makes the run's group: in the hierarchy's root where that is ours to use, else in this
 /// process's own group, which then is left for the time of the run. Returns the group, and the
-/// one that was left.
-pub(super) fn make_room(h: &Hierarchy, name: &str) -> Result<(PathBuf, Option<PathBuf>), String> {
+/// one that was left. The keeper leaves it too.
+pub(super) fn make_room(
+    h: &Hierarchy,
+    name: &str,
+    keeper: Option<i32>,
+) -> Result<(PathBuf, Option<PathBuf>), String> {
     if !offers_any(&h.mount) {
         return Err("the unified hierarchy offers neither cpuset nor memory here".to_owned());
     }
@@ -37,10 +41,13 @@ pub(super) fn make_room(h: &Hierarchy, name: &str) -> Result<(PathBuf, Option<Pa
     }
     let dir = h.own.join(name);
     fs::create_dir(&dir).map_err(|e| format!("make a group in {}: {e}; {delegated}", h.own.display()))?;
-    match move_in(&h.own, &dir) {
+    match move_in(&h.own, &dir, keeper) {
         Ok(()) => Ok((dir, Some(h.own.clone()))),
         Err(why) => {
             go_home(&h.own, name);
+            if let Some(keeper) = keeper {
+                let _ = fs::write(h.own.join("cgroup.procs"), keeper.to_string());
+            }
             let _ = fs::remove_dir(dir.join(FRONT));
             let _ = fs::remove_dir(&dir);
             Err(format!("{why}; {delegated}"))
@@ -48,10 +55,13 @@ pub(super) fn make_room(h: &Hierarchy, name: &str) -> Result<(PathBuf, Option<Pa
     }
 }
 
-fn move_in(own: &Path, dir: &Path) -> Result<(), String> {
+fn move_in(own: &Path, dir: &Path, keeper: Option<i32>) -> Result<(), String> {
     let front = dir.join(FRONT);
     fs::create_dir(&front).map_err(|e| format!("make a group in {}: {e}", own.display()))?;
-    fs::write(front.join("cgroup.procs"), "0").map_err(|e| format!("leave {}: {e}", own.display()))?;
+    for process in keeper.into_iter().chain([0]) {
+        let moved = fs::write(front.join("cgroup.procs"), process.to_string());
+        moved.map_err(|e| format!("leave {}: {e}", own.display()))?;
+    }
     enable_all(own).map_err(|e| format!("{} has other processes in it ({e})", own.display()))
 }
 
@@ -80,6 +90,11 @@ pub(super) fn offer(dir: &Path, controller: Controller) -> Result<(), String> {
     } else {
         Err("not delegated to the group vtax was started in".to_owned())
     }
+}
+
+/// Whether [`make_room`] left this group.
+pub(super) fn was_left(own: &Path, name: &str) -> bool {
+    own.join(name).join(FRONT).exists()
 }
 
 /// Undoes [`make_room`] for this process, as far as its own group is concerned.
