@@ -7,7 +7,7 @@ COMMIT ?= $(shell git describe --always --dirty --abbrev=12 2>/dev/null)
 # Not by xtask, so that a source tree that is only built needs nothing in debug form.
 build: ## the static binary, target/vtax
 	@# A source tree without git can be built too; runs then record only the version.
-	@# Where cargo keeps its crates is nobody's business and differs from user to user: the same sources give the same bytes.
+	@# Panics name source files. Cargo's directory differs from user to user; without it the same sources give the same bytes.
 	@VTAX_COMMIT="$(COMMIT)" cargo build --release --package vtax --config \
 		"target.'cfg(target_env = \"gnu\")'.rustflags=['--remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=/cargo']"
 	@# A running vtax keeps its old file: replace by rename, never write into it.

@@ -13,6 +13,20 @@ use serde_json::Value;
 /// How often is looked whether a run has what is wanted of it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// A plan of a few seconds that asks for nothing but what every host has.
+pub const SMALL_PLAN: &str = "\
+vtax: 1
+name: small
+baseline: native
+environments: [native, native: {name: other}]
+services: [http]
+workload:
+  http: {target: /bytes/100, connections: 2}
+measure:
+  - latency: {load: 50/s, warmup: 0s, duration: 1s}
+repeat: 3
+";
+
 /// Runs a plan with changes (`--set`) by the program `vtax` in this directory, where `run` is its run; every trial that
 /// ended, in the journal's form. On a busy machine none may count, but all have a result.
 ///

@@ -11,6 +11,7 @@ use serde_json::Value;
 use vtax_fixture::{Options, create};
 use vtax_store::RunDir;
 use vtax_sys::require::{Need, need};
+use vtax_testkit::runs::SMALL_PLAN;
 
 #[path = "many/kubernetes.rs"]
 mod kubernetes;
@@ -21,20 +22,6 @@ const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
 /// One at a time: each has the machine's CPUs for its hosts.
 static MACHINE: Mutex<()> = Mutex::new(());
-
-/// Small, and of what every host has.
-const PLAN: &str = "\
-vtax: 1
-name: small
-baseline: native
-environments: [native, native: {name: other}]
-services: [http]
-workload:
-  http: {target: /bytes/100, connections: 2}
-measure:
-  - latency: {load: 50/s, warmup: 0s, duration: 1s}
-repeat: 3
-";
 
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
@@ -94,7 +81,7 @@ fn runs_made_apart_are_merged() {
 fn what_on_does_not_understand_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let plan = directory.path().join("plan.yaml");
-    fs::write(&plan, PLAN).expect("written");
+    fs::write(&plan, SMALL_PLAN).expect("written");
     let plan = plan.to_str().expect("UTF-8");
     let out = directory.path().join("run");
     let out = out.to_str().expect("UTF-8");
@@ -185,7 +172,7 @@ impl Lab {
             return None;
         }
         let directory = tempfile::tempdir().expect("a directory");
-        fs::write(directory.path().join("plan.yaml"), PLAN).expect("written");
+        fs::write(directory.path().join("plan.yaml"), SMALL_PLAN).expect("written");
         Some(Self { directory, kind, variables: Vec::new() })
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use vtax_fixture::{Options, create};
+use vtax_testkit::runs::SMALL_PLAN;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -175,20 +176,6 @@ fn doctor_tells_of_machines_that_lack_something() {
     assert!(cpus.starts_with("degraded") && cpus.contains("share it"), "{said}");
 }
 
-/// Small, and of what every machine has.
-const SMALL: &str = "\
-vtax: 1
-name: small
-baseline: native
-environments: [native, native: {name: other}]
-services: [http]
-workload:
-  http: {target: /bytes/100, connections: 2}
-measure:
-  - latency: {load: 50/s, warmup: 0s, duration: 500ms}
-repeat: 2
-";
-
 /// A machine that lacks something, what a run says there, and a command that runs the rest of its line there.
 const MACHINES: &[(&str, &str, &str)] = &[
     (
@@ -231,13 +218,13 @@ fn a_plan_runs_on_machines_that_lack_something() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("sh runs");
-        child.stdin.take().expect("a pipe").write_all(SMALL.as_bytes()).expect("written");
+        child.stdin.take().expect("a pipe").write_all(SMALL_PLAN.as_bytes()).expect("written");
         let output = child.wait_with_output().expect("it ends");
         let said = text(&output);
         // 3: no trial counts, as on a machine that is busy with other tests; those are made again.
         assert!(matches!(output.status.code(), Some(0 | 3)), "{machine}: {said}");
         let trials = said.lines().filter_map(|line| line.parse::<u32>().ok()).next();
-        assert!(trials.is_some_and(|trials| trials >= 4), "{machine}: {said}");
+        assert!(trials.is_some_and(|trials| trials >= 6), "{machine}: {said}");
         for word in [told, "\"event\":\"completed\"", "reported"] {
             assert!(said.contains(word), "{machine}: `{word}` is not in:\n{said}");
         }
