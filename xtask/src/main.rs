@@ -4,6 +4,7 @@
 
 mod archive;
 mod deb;
+mod fuzz;
 mod image;
 mod kubernetes;
 mod licences;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask check|test|bench [NAME..]|soundness [NAME..|--real [N]|--neighbours [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]|ft-chaos [--schedules N] [--seed S]\
-                     |fuzz [SECONDS]|torture [SECONDS]|reproducible|k8s-test|test-tools|deb|image|package|licences|ci";
+                     |fuzz [SECONDS|--inputs N] [TARGET..]|torture [SECONDS]|reproducible|k8s-test|test-tools|deb|image|package|licences|ci";
 
 fn main() -> ExitCode {
     match run() {
@@ -38,8 +39,7 @@ fn run() -> Result<()> {
         ["test"] => suite::run(),
         ["bench", ..] => tasks::setup(&tasks::vtax()).and_then(|()| tasks::measure(&args)),
         ["soundness" | "ft-soak" | "ft-chaos", ..] => tasks::measure(&args),
-        ["fuzz"] => tasks::fuzz("20"),
-        ["fuzz", seconds] => tasks::fuzz(seconds),
+        ["fuzz", rest @ ..] => fuzz::arguments(rest).and_then(|(until, targets)| fuzz::fuzz(until, targets)),
         ["k8s-test", filter @ ..] => kubernetes::test(filter),
         ["test-tools"] => tasks::test_tools(),
         ["reproducible"] => reproducible::check(),

@@ -29,7 +29,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// `DIRECTORY/TRIPLE/FILE`; the triple is the host's, whatever it is.
-fn newest(directory: &Path, file: &str) -> Result<PathBuf> {
+pub(crate) fn newest(directory: &Path, file: &str) -> Result<PathBuf> {
     let entries = std::fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
     let mut found: Vec<PathBuf> =
         entries.flatten().map(|e| e.path().join(file)).filter(|p| p.is_file()).collect();
@@ -93,34 +93,4 @@ pub(crate) fn source_time() -> u64 {
     let git = Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()).output();
     let said = git.ok().filter(|out| out.status.success()).and_then(|out| String::from_utf8(out.stdout).ok());
     said.and_then(|time| time.trim().parse().ok()).unwrap_or(0)
-}
-
-/// What cargo-fuzz passes to the compiler, without a sanitizer: coverage feedback and checked arithmetic. The parsers have no `unsafe` that
-/// one could find something in, and without it any compiler will do.
-const FUZZ_FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions --cfg fuzzing";
-
-/// Builds every fuzz target and runs each for some seconds.
-pub(crate) fn fuzz(seconds: &str) -> Result<()> {
-    let fuzz = root().join("fuzz");
-    let target = fuzz.join("target");
-    let mut build = Command::new("cargo");
-    build.args(["build", "--release", "--bins", "--manifest-path"]).arg(fuzz.join("Cargo.toml"));
-    // Out of this workspace's settings: a static executable can't carry the fuzzer's runtime.
-    build.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", FUZZ_FLAGS).env_remove("CARGO");
-    run(&mut build)?;
-    let targets = fuzz.join("src/bin");
-    for entry in std::fs::read_dir(&targets).with_context(|| format!("reading {}", targets.display()))? {
-        let path = entry?.path();
-        let Some(name) = path.file_stem().and_then(|n| n.to_str()) else { continue };
-        let corpus = fuzz.join("corpus").join(name);
-        std::fs::create_dir_all(&corpus).with_context(|| format!("creating {}", corpus.display()))?;
-        println!("fuzz {name} for {seconds} s");
-        let program = newest(&target, &format!("release/{name}"))?;
-        let time = format!("-max_total_time={seconds}");
-        // With how many inputs it tried.
-        run(Command::new(program).arg(corpus).args([&time, "-verbosity=0", "-print_final_stats=1"]))?;
-    }
-    Ok(())
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use vtax_sys::cgroup::{Limits, RunGroups, start_time, sweep};
 use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::pidfd::PidFd;
 use vtax_sys::require::{Need, need};
 use vtax_sys::spawn::Spawn;
 use vtax_sys::{Ended, Namespaces};
@@ -22,6 +23,7 @@ fn main() {
     limits_are_enforced_and_go();
     several_groups_are_held_together();
     the_keeper_is_there_before_the_groups();
+    without_a_keeper_the_groups_go_too();
     a_killed_owner_leaves_nothing();
     what_a_lost_keeper_leaves_is_swept();
     println!("ok");
@@ -189,6 +191,22 @@ fn the_keeper_is_there_before_the_groups() {
     assert_eq!(named(groups.name()).is_empty(), groups_none(&groups));
     // It was told of no group, and finds each that there may be.
     groups.finish(keeper).unwrap();
+}
+
+/// Whoever kills the keeper alone: the front process does what it would have.
+fn without_a_keeper_the_groups_go_too() {
+    let mut groups = RunGroups::of_this_process();
+    let keeper = groups.make().unwrap();
+    let there = !named(groups.name()).is_empty();
+    assert!(there || groups_none(&groups));
+    let own = std::process::id();
+    // It is the only child; the others of this test were reaped.
+    let children = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).unwrap();
+    let [pid] = children.split_whitespace().collect::<Vec<_>>()[..] else { panic!("children: {children}") };
+    PidFd::open(pid.parse().unwrap()).unwrap().kill().unwrap();
+    let name = groups.name().to_owned();
+    groups.finish(keeper).unwrap();
+    assert_eq!(named(&name), Vec::<PathBuf>::new());
 }
 
 fn what_a_lost_keeper_leaves_is_swept() {

@@ -1,7 +1,7 @@
 //! The bodies of fuzz targets, fed with what real servers sent and with mutations of it.
 //!
-//! The fuzzer itself needs a nightly compiler. This always runs, from a seed, for a bounded number of inputs: `VTAX_MUTATIONS` sets
-//! another.
+//! The fuzzer itself (`make fuzz`) searches for as long as one lets it. This always runs, from a seed, for a bounded number of inputs:
+//! `VTAX_MUTATIONS` sets another.
 
 #[path = "bodies/iscsi.rs"]
 mod iscsi;

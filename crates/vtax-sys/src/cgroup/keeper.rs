@@ -13,7 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::RunGroups;
 use crate::clone::{Namespaces, end_process, fork_into};
 use crate::error::{Context, Result, SysError};
-use crate::pidfd::PidFd;
+use crate::pidfd::{Ended, PidFd};
 
 /// How long the keeper tries to remove what is busy.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -58,8 +58,11 @@ impl Keeper {
     /// Where something could not be removed.
     pub(super) fn finish(mut self, groups: &RunGroups) -> Result<()> {
         self.life = None;
-        if self.process.wait()?.success() {
-            return Ok(());
+        match self.process.wait()? {
+            ended if ended.success() => return Ok(()),
+            Ended::Exited(_) => {}
+            // It can't do it any more.
+            Ended::Signalled(_) => return groups.remove(PATIENCE),
         }
         Err(SysError::TimedOut {
             operation: "remove control group",

@@ -1,6 +1,7 @@
-//! Other ends than `kill -9`: stopped for a while, a disk or its inodes full, few descriptors, little memory, a second run.
+//! Other ends than `kill -9` of the run: one of its processes killed, all stopped for a while, a disk or its inodes full, few
+//! descriptors, little memory, a second run, a loss of power.
 //!
-//! A sample here; `make torture` goes on with random moments and amounts for as long as it is told (`VTAX_TORTURE`, in
+//! A sample here; `make torture` goes on with random moments, amounts and plans for as long as it is told (`VTAX_TORTURE`, in
 //! seconds), and prints what was done in which phase and what came of it.
 
 use std::collections::BTreeMap;
@@ -12,11 +13,21 @@ use vtax_sys::require::{Need, need};
 use vtax_testkit::residue::Snapshot;
 
 use super::{
-    Moments, alone, arguments, controller_of, expect_nothing_left, finished_trials, is_complete, program,
-    strike,
+    Moments, alone, arguments, controller_of, expect_nothing_left, finished_trials, is_complete, kill,
+    program, strike,
 };
 
-const PLAN: &str = "
+/// What runs when it comes to its end.
+struct Plan {
+    text: &'static str,
+    /// Trials of a whole run, at least.
+    trials: usize,
+    /// The latest moment at which something befalls it: about when it would be over by itself.
+    longest_ms: u64,
+}
+
+const SMALL: Plan = Plan {
+    text: "
 vtax: 1
 name: ends
 baseline: native
@@ -27,7 +38,52 @@ workload:
 measure:
   - latency: {load: 200/s, duration: 300ms, warmup: 0s}
 repeat: {min: 2, max: 2, budget: 20s}
-";
+",
+    trials: 4,
+    longest_ms: 4500,
+};
+
+/// Guests boot, on a network that is made for them.
+const GUEST: Plan = Plan {
+    text: "
+vtax: 1
+name: ends
+baseline: vm
+environments: [vm]
+paths: [bridge]
+services: [http]
+workload:
+  http: {target: /bytes/100, connections: 4}
+measure:
+  - latency: {load: 200/s, duration: 300ms, warmup: 0s}
+repeat: {min: 2, max: 2, budget: 20s}
+",
+    trials: 2,
+    longest_ms: 12_000,
+};
+
+/// A pair is armed, its host is killed, the other takes over.
+const PAIR: Plan = Plan {
+    text: "
+vtax: 1
+name: ends
+baseline: pair
+environments: {vm: {name: pair, memory: 192MiB, fault_tolerance: kemari}}
+services: [http]
+workload:
+  http: {target: /bytes/100, connections: 4}
+measure:
+  - failover: {load: 40/s, warmup: 500ms, duration: 5s}
+faults: [{at: 2s, kill: primary-host}, {at: 3s, restore: hosts}]
+repeat: 1
+budget: {sut_memory: 192MiB}
+",
+    trials: 1,
+    longest_ms: 30_000,
+};
+
+/// Of `make torture`. The small one twice: most of its ends are soon over.
+const PLANS: [&Plan; 4] = [&SMALL, &GUEST, &SMALL, &PAIR];
 
 /// Longest time until a run that goes on has come to its end, on a machine that is busy with something else.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -36,6 +92,8 @@ const PATIENCE: Duration = Duration::from_secs(240);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Killed,
+    /// One of its processes, whichever.
+    PartKilled,
     /// All of its processes for a while, or the one a user sees.
     Stopped,
     DiskFull,
@@ -43,17 +101,21 @@ enum End {
     FewDescriptors,
     LittleMemory,
     SecondRun,
+    /// Killed, and what wasn't yet on the disk for good is gone.
+    PowerLoss,
 }
 
 impl End {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Killed,
+        Self::PartKilled,
         Self::Stopped,
         Self::DiskFull,
         Self::InodesGone,
         Self::FewDescriptors,
         Self::LittleMemory,
         Self::SecondRun,
+        Self::PowerLoss,
     ];
 }
 
@@ -64,6 +126,7 @@ type Told = BTreeMap<(End, String, String), usize>;
 struct Place {
     directory: tempfile::TempDir,
     plan: PathBuf,
+    trials: usize,
     run: PathBuf,
     before: Snapshot,
 }
@@ -84,14 +147,15 @@ fn path(path: &Path) -> &str {
 }
 
 impl Place {
-    fn new(options: &str) -> Self {
+    fn new(plan: &Plan, options: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let disk = directory.path().join("disk");
         std::fs::create_dir(&disk).expect("a directory");
         mount(&["-t", "tmpfs", "-o", options, "none", path(&disk)], "mount");
-        let plan = directory.path().join("plan.yaml");
-        std::fs::write(&plan, PLAN).expect("a plan");
-        Self { run: disk.join("run"), plan, directory, before: Snapshot::take() }
+        let file = directory.path().join("plan.yaml");
+        std::fs::write(&file, plan.text).expect("a plan");
+        let run = disk.join("run");
+        Self { run, plan: file, trials: plan.trials, directory, before: Snapshot::take() }
     }
 
     /// Starts the run, or goes on with it, by a program that changes what it may.
@@ -160,16 +224,59 @@ fn signal(name: &str, pids: &[u32]) {
     status.expect("kill runs");
 }
 
+/// Lets it go on after a while.
+fn stop_for_a_while(front: u32, moments: &mut Moments, long: bool) {
+    let pids = match moments.next(3) {
+        0 => vec![front],
+        1 => controller_of(front).into_iter().collect(),
+        _ => family(front),
+    };
+    signal("-STOP", &pids);
+    let time = if long && moments.next(8) == 0 { 60_000 } else { 500 + moments.next(3500) };
+    std::thread::sleep(Duration::from_millis(time));
+    signal("-CONT", &pids);
+}
+
+/// Ends all of them at once but the keeper of control groups, which a machine without power hasn't either, and cuts the last line that the journal was given, and what else isn't there for good, at any byte.
+fn lose_power(front: u32, run: &Path, moments: &mut Moments) {
+    let is_keeper = |pid: u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm"))
+            .is_ok_and(|name| name.starts_with("rungroup-keep"))
+    };
+    let all: Vec<_> = family(front).into_iter().filter(|pid| !is_keeper(*pid)).collect();
+    signal("-KILL", &all);
+    std::thread::sleep(Duration::from_millis(200));
+    let journal = run.join("journal.jsonl");
+    let text = std::fs::read(&journal).unwrap_or_default();
+    let last =
+        text[..text.len().saturating_sub(1)].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let torn =
+        std::fs::read_dir(run.join("trials")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let torn = torn.filter(|path| path.extension().is_some_and(|extension| extension == "tmp"));
+    let torn = torn
+        .flat_map(|path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()));
+    for (path, from) in
+        torn.chain([run.join("live.jsonl")]).map(|path| (path, 0)).chain([(journal, last as u64)])
+    {
+        let Ok(file) = std::fs::File::options().write(true).open(path) else { continue };
+        let length = file.metadata().expect("its length").len();
+        file.set_len(from + moments.next(length - from + 1)).expect("it is cut");
+    }
+}
+
 /// Does it to a run, lets that go on to its end afterwards, and looks what is left; the phase it was in and what came of it.
-fn befall(end: End, moments: &mut Moments, long: bool) -> (String, String) {
+fn befall(end: End, plan: &Plan, moments: &mut Moments, long: bool) -> (String, String) {
     let drawn = |moments: &mut Moments, from: u64, to: u64| from + moments.next(to - from);
     // First, so that it is no residue of the other's.
-    let second = (end == End::SecondRun).then(|| Place::new("size=64m"));
-    let place = Place::new(&match end {
-        End::DiskFull => format!("size={}k", drawn(moments, 12, 600)),
-        End::InodesGone => format!("size=64m,nr_inodes={}", drawn(moments, 4, 50)),
-        _ => "size=64m".to_owned(),
-    });
+    let second = (end == End::SecondRun).then(|| Place::new(&SMALL, "size=64m"));
+    let place = Place::new(
+        plan,
+        &match end {
+            End::DiskFull => format!("size={}k", drawn(moments, 12, 600)),
+            End::InodesGone => format!("size=64m,nr_inodes={}", drawn(moments, 4, 50)),
+            _ => "size=64m".to_owned(),
+        },
+    );
     let limit = |what: &str, n: u64| vec!["prlimit".to_owned(), format!("--{what}={n}:{n}"), "--".to_owned()];
     let prefix = match end {
         End::FewDescriptors => limit("nofile", if long { drawn(moments, 16, 257) } else { 256 }),
@@ -178,22 +285,17 @@ fn befall(end: End, moments: &mut Moments, long: bool) -> (String, String) {
     };
     let mut other = second.as_ref().map(|second| second.start(&[]));
     let mut front = place.start(&prefix);
-    std::thread::sleep(Duration::from_millis(moments.next(4500)));
+    std::thread::sleep(Duration::from_millis(moments.next(plan.longest_ms)));
     let phase = place.phase();
     let running = front.try_wait().expect("it is a child").is_none();
     match end {
         End::Killed if running => strike(moments.next(5) as usize, front.id()),
-        End::Stopped if running => {
-            let pids = match moments.next(3) {
-                0 => vec![front.id()],
-                1 => controller_of(front.id()).into_iter().collect(),
-                _ => family(front.id()),
-            };
-            signal("-STOP", &pids);
-            let time = if long && moments.next(8) == 0 { 60_000 } else { drawn(moments, 500, 4000) };
-            std::thread::sleep(Duration::from_millis(time));
-            signal("-CONT", &pids);
+        End::PartKilled if running => {
+            let all = family(front.id());
+            kill(all[moments.next(all.len() as u64) as usize]);
         }
+        End::Stopped if running => stop_for_a_while(front.id(), moments, long),
+        End::PowerLoss if running => lose_power(front.id(), &place.run, moments),
         _ => {}
     }
     let status = wait(&mut front, "the run");
@@ -212,7 +314,8 @@ fn befall(end: End, moments: &mut Moments, long: bool) -> (String, String) {
 fn judge(end: End, place: &Place, status: ExitStatus, said: &str) -> String {
     let complete = is_complete(&place.run);
     let kept = finished_trials(&place.run);
-    let known = matches!(status.code(), Some(0 | 3)) || end == End::Killed || end == End::LittleMemory;
+    let killed = matches!(end, End::Killed | End::PartKilled | End::LittleMemory | End::PowerLoss);
+    let known = killed || matches!(status.code(), Some(0 | 3));
     assert!(known, "{end:?}: {status}: {said}");
     assert!(!said.contains("panicked"), "{end:?}: {said}");
     if matches!(end, End::Stopped | End::SecondRun) {
@@ -235,11 +338,11 @@ fn judge(end: End, place: &Place, status: ExitStatus, said: &str) -> String {
     assert!(place.run.join("report.html").exists(), "{end:?}: {told}");
     assert!(finished_trials(&place.run) >= kept, "{end:?}: {kept} trials were finished: {told}");
     let trials = vtax_store::RunDir::open(&place.run).and_then(|run| run.trials()).expect("it is read");
-    assert!(trials.len() >= 4, "{end:?}: {} trials", trials.len());
+    assert!(trials.len() >= place.trials, "{end:?}: {} trials", trials.len());
     expect_nothing_left(&place.before, 0, Duration::ZERO);
     match complete {
         true => "went to its end".to_owned(),
-        false => format!("ended, then went on ({} of 4 kept)", kept.min(4)),
+        false => format!("ended, then went on ({} of {} kept)", kept.min(place.trials), place.trials),
     }
 }
 
@@ -261,7 +364,8 @@ fn whatever_befalls_a_run_leaves_nothing_and_loses_nothing() {
     let mut count = 0;
     loop {
         for end in End::ALL {
-            let (phase, outcome) = befall(end, &mut moments, long.is_some());
+            let plan = if long.is_some() { PLANS[moments.next(PLANS.len() as u64) as usize] } else { &SMALL };
+            let (phase, outcome) = befall(end, plan, &mut moments, long.is_some());
             *told.entry((end, phase, outcome)).or_default() += 1;
             count += 1;
         }
