@@ -206,7 +206,9 @@ impl Spawn {
     ///
     /// Where a step in the child fails; the error names it.
     pub fn start(self, before: impl FnOnce(i32) -> Result<()>) -> Result<PidFd> {
-        let object = || self.program.to_string_lossy().into_owned();
+        // A program that starts itself is known by its name.
+        let named = if self.program.as_c_str() == c"/proc/self/exe" { self.args.first() } else { None };
+        let object = || named.unwrap_or(&self.program).to_string_lossy().into_owned();
         let (gate_in, gate_out) = pipe_with(PipeFlags::CLOEXEC).context("open", "pipe")?;
         let (report_in, report_out) = pipe_with(PipeFlags::CLOEXEC).context("open", "pipe")?;
         let prepared = Prepared::new(&self, gate_in, report_out).context("pass descriptors to", object())?;

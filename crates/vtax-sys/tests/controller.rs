@@ -189,6 +189,9 @@ fn a_missing_program_is_an_error(options: ControllerOptions) {
     within(options, |_| {
         let e = Spawn::new(Path::new("/no/such"), ["such"]).start(|_| Ok(())).unwrap_err();
         assert_eq!(vtax_sys::chain(&e), "execute /no/such: No such file or directory (os error 2)");
+        let itself = Spawn::new(Path::new("/proc/self/exe"), ["vtax"]).cpus(&"1000".parse().unwrap());
+        let e = itself.start(|_| Ok(())).unwrap_err();
+        assert_eq!(vtax_sys::chain(&e), "set CPUs of vtax: Invalid argument (os error 22)");
         let refused = sleeper("sleep")
             .start(|_| Err(vtax_sys::SysError::Unexpected { operation: "test", what: "refused".into() }));
         assert!(refused.unwrap_err().to_string().contains("refused"));
