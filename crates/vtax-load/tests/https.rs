@@ -448,16 +448,15 @@ fn serve_socket(mut stream: TcpStream, answer: fn(u32, bool, &[u8], &mut Vec<u8>
 }
 
 /// websocketd, of which each line that a program prints is a message.
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 #[test]
 fn messages_come_back_from_a_server_of_others() {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, vtax_sys::free_port()));
     let mut command = Command::new("websocketd");
     command.args(["--address=127.0.0.1", &format!("--port={}", address.port()), "cat"]);
-    let Ok(mut server) = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
-        eprintln!("skipped: websocketd is not installed");
+    if !vtax_sys::require::installed(&["websocketd"]) {
         return;
-    };
+    }
+    let mut server = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     let until = Instant::now() + Duration::from_secs(20);
     while TcpStream::connect(address).is_err() {
         assert!(Instant::now() < until, "it doesn't listen");

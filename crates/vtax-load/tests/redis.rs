@@ -84,6 +84,9 @@ fn run(session: &RedisSession, model: Model) -> LoadResult {
 
 #[test]
 fn every_answer_is_right_at_any_depth_size_and_pace() {
+    if !vtax_sys::require::installed(&["redis-server"]) {
+        return;
+    }
     let server = Server::start();
     for (pipeline, value, access) in [
         (1, Bytes(16), KeyAccess::Uniform),
@@ -102,6 +105,9 @@ fn every_answer_is_right_at_any_depth_size_and_pace() {
 
 #[test]
 fn requests_are_what_was_asked_for() {
+    if !vtax_sys::require::installed(&["redis-server"]) {
+        return;
+    }
     let server = Server::start();
     let of = |requests: RedisRequests| {
         let session = RedisSession::open(&server.spec(requests, 2)).unwrap();
@@ -124,6 +130,9 @@ fn requests_are_what_was_asked_for() {
 
 #[test]
 fn what_is_lost_stale_or_corrupt_is_told_apart() {
+    if !vtax_sys::require::installed(&["redis-server"]) {
+        return;
+    }
     let server = Server::start();
     let only_reads = RedisRequests { reads: Share(1.0), keys: 4, ..requests() };
     // One worker, so that key 0 is at place 0 whatever the CPUs.
@@ -158,6 +167,9 @@ fn what_is_lost_stale_or_corrupt_is_told_apart() {
 
 #[test]
 fn a_server_that_refuses_writes_says_so() {
+    if !vtax_sys::require::installed(&["redis-server"]) {
+        return;
+    }
     let server = Server::start();
     let writes = RedisRequests { reads: Share(0.0), ..requests() };
     let session = RedisSession::open(&server.spec(writes.clone(), 2)).unwrap();

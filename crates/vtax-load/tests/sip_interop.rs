@@ -21,18 +21,8 @@ use support::*;
 use vtax_load::sip::*;
 use vtax_plan::model::{Scenario, Spread};
 use vtax_sys::free_port;
-use vtax_sys::require::{Need, need};
+use vtax_sys::require::{Need, installed, need};
 use vtax_units::Nanos;
-
-/// Whether a program can be started; says so where it can't.
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
-fn installed(program: &str, package: &str) -> bool {
-    let found = Command::new(program).arg("-v").output().is_ok();
-    if !found {
-        eprintln!("skipped: {program} (package {package}) is not installed");
-    }
-    found
-}
 
 /// sipp with one of its built-in scenarios; it ends by itself after 30 s at the latest.
 fn sipp(directory: &Path, arguments: &[&str]) -> Child {
@@ -50,7 +40,7 @@ fn sipp(directory: &Path, arguments: &[&str]) -> Child {
 
 #[test]
 fn sipp_answers_our_calls() {
-    if !installed("sipp", "sip-tester") {
+    if !installed(&["sipp"]) {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -71,7 +61,7 @@ fn sipp_answers_our_calls() {
 
 #[test]
 fn sipp_calls_us() {
-    if !installed("sipp", "sip-tester") {
+    if !installed(&["sipp"]) {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -187,7 +177,7 @@ impl Drop for Capture {
 }
 
 fn can_capture() -> bool {
-    installed("tshark", "tshark") && need(&[Need::Root])
+    installed(&["tshark"]) && need(&[Need::Root])
 }
 
 #[test]

@@ -26,7 +26,6 @@ fn kamailio() -> Option<(RunningService, tempfile::TempDir)> {
     start(None, false)
 }
 
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 fn start(media_relay: Option<MediaRelay>, tls: bool) -> Option<(RunningService, tempfile::TempDir)> {
     let service = Service {
         name: "kamailio".to_owned(),
@@ -42,8 +41,7 @@ fn start(media_relay: Option<MediaRelay>, tls: bool) -> Option<(RunningService, 
         ready_timeout: Nanos::from_secs(60),
         stop_timeout: Nanos::from_secs(20),
     };
-    if let Some(missing) = missing(&service) {
-        eprintln!("skipped: {missing}");
+    if !vtax_sys::require::complete(missing(&service)) {
         return None;
     }
     let directory = tempfile::tempdir().unwrap();

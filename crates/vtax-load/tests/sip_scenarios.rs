@@ -1,7 +1,5 @@
 //! SIPp's own scenarios against SIPp as the other side, both ways, and what is refused in them.
 
-#![allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,13 +18,11 @@ use vtax_units::{CpuSet, Nanos, Rate};
 
 /// A scenario that SIPp has built in, as it prints it; `None` where SIPp isn't installed.
 fn stock(name: &str) -> Option<String> {
-    match Command::new("sipp").args(["-sd", name]).stdin(Stdio::null()).output() {
-        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
-        Err(_) => {
-            eprintln!("skipped: sipp (package sip-tester) is not installed");
-            None
-        }
+    if !vtax_sys::require::installed(&["sipp"]) {
+        return None;
     }
+    let output = Command::new("sipp").args(["-sd", name]).stdin(Stdio::null()).output().expect("it starts");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// SIPp; it ends by itself after 30 s at the latest.

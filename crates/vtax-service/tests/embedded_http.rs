@@ -224,11 +224,9 @@ async def main(url):
 asyncio.run(main(sys.argv[1]))
 "#;
 
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 #[test]
 fn a_client_of_others_gets_back_what_it_sends() {
-    if !std::path::Path::new("/usr/lib/python3/dist-packages/websockets").is_dir() {
-        eprintln!("skipped: python3-websockets is not installed");
+    if !vtax_sys::require::installed(&["/usr/lib/python3/dist-packages/websockets"]) {
         return;
     }
     let server = Server::start(1);

@@ -34,10 +34,8 @@ fn text(output: &Output) -> String {
 }
 
 /// Calls from sipp's built-in caller to its built-in callee through the proxy.
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 fn calls(transport: &str) {
-    if Command::new("sipp").arg("-v").output().is_err() {
-        eprintln!("skipped: sipp (package sip-tester) is not installed");
+    if !vtax_sys::require::installed(&["sipp"]) {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

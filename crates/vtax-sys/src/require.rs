@@ -3,8 +3,10 @@
 //! A test that needs namespaces, root or a bootable guest starts with
 //! `if !need(&[Need::Root]) { return; }`. Where the need isn't met the test says why on stderr
 //! and ends; with `VTAX_REQUIRE=ns,root,vm` (CI sets it) a need that isn't met fails the test
-//! instead, so that a layer of tests can't vanish silently.
+//! instead, so that a layer of tests can't vanish silently. What `vtax setup --tests` installs ([`installed`], [`complete`]) is
+//! required wherever `VTAX_REQUIRE` is set, whatever it names.
 
+use std::fmt::Display;
 use std::path::Path;
 
 /// Something of the host that a test needs.
@@ -53,10 +55,15 @@ fn namespaces_lack() -> Option<String> {
     }
 }
 
-fn vm_lack() -> Option<String> {
+/// Whether there is a program of this name, or at this path. An ordinary user's `PATH` lacks where some servers are.
+fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let qemu = std::env::split_paths(&path).any(|dir| dir.join("qemu-system-x86_64").is_file());
-    if !qemu {
+    let places = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(Into::into));
+    places.map(|place| place.join(program)).any(|program| program.exists())
+}
+
+fn vm_lack() -> Option<String> {
+    if !is_there("qemu-system-x86_64") {
         return Some("qemu-system-x86_64 is not installed".to_owned());
     }
     let cache = std::env::var_os("VTAX_CACHE")
@@ -92,4 +99,30 @@ pub fn need(needs: &[Need]) -> bool {
         return false;
     }
     true
+}
+
+/// Whether all of these are here, each by its name or its path; prints which isn't.
+///
+/// # Panics
+///
+/// As [`complete`].
+#[must_use]
+pub fn installed(programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|program| !is_there(program));
+    complete(missing.map(|program| format!("{program} is not installed")))
+}
+
+/// Whether nothing is missing that could be installed; prints what is.
+///
+/// # Panics
+///
+/// Where something is missing and `VTAX_REQUIRE` is set.
+#[must_use]
+#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
+pub fn complete(missing: Option<impl Display>) -> bool {
+    let Some(missing) = missing else { return true };
+    let required = std::env::var_os("VTAX_REQUIRE").is_some_and(|words| !words.is_empty());
+    assert!(!required, "VTAX_REQUIRE is set, and this host lacks what could be installed: {missing}");
+    eprintln!("skipped: {missing} (`vtax setup --tests` installs it)");
+    false
 }

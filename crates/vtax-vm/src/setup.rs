@@ -112,7 +112,7 @@ pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Rep
     options.cache.sweep()?;
     let missing: Vec<&Package> = options.packages.iter().filter(|p| p.is_missing()).collect();
     let units: Vec<&str> = missing.iter().filter_map(|p| p.unit.as_deref()).collect();
-    let missing: Vec<String> = missing.iter().map(|p| p.name.clone()).collect();
+    let missing = names(&missing);
     let mut archive = apt::Archive::new();
     let (installed, to_install) = match missing.is_empty() {
         true => (Vec::new(), None),
@@ -154,6 +154,17 @@ pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Rep
     })
 }
 
+/// Each package's name once: one can have several of what is missing.
+fn names(packages: &[&Package]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for package in packages {
+        if !names.contains(&package.name) {
+            names.push(package.name.clone());
+        }
+    }
+    names
+}
+
 /// The version of the private copy of QEMU, which is fetched where it is wanted and missing.
 fn newer_qemu(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Option<String>> {
     if !options.fault_tolerance || Qemu::find().is_ok_and(|qemu| qemu.new_enough_for_pairs()) {
@@ -182,6 +193,13 @@ fn lock(cache: &Cache) -> Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_of_two_missing_programs_is_named_once() {
+        let [one, two, three] =
+            [("tgt", "tgtd"), ("fio", "fio"), ("tgt", "tgtadm")].map(|(n, p)| Package::new(n, &[p]));
+        assert_eq!(names(&[&one, &two, &three]), ["tgt", "fio"]);
+    }
 
     #[test]
     fn any_program_makes_a_package_unnecessary() {

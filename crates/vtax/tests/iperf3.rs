@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use vtax_lab::LinkProperties;
-use vtax_sys::require::{Need, need};
+use vtax_sys::require::{Need, installed, need};
 use vtax_testkit::cable::{Cable, apart, finish};
 use vtax_units::BitRate;
 
@@ -35,12 +35,7 @@ const UDP_APART: f64 = 0.05;
 const DATAGRAM: &str = "1200";
 
 fn main() {
-    if !need(&[Need::Ns]) {
-        return;
-    }
-    if Command::new("iperf3").arg("--version").output().is_err() {
-        println!("iperf3 is not installed (apt install iperf3, or `vtax setup --tests`)");
-        assert!(std::env::var_os("VTAX_REQUIRE").is_none(), "VTAX_REQUIRE is set");
+    if !need(&[Need::Ns]) || !installed(&["iperf3"]) {
         return;
     }
     apart(|| {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use vtax_sys::require::{Need, need};
+use vtax_sys::require::{Need, installed, need};
 
 /// In this time OSPF with fast timers finds its neighbour, and what was killed is gone, on any machine.
 const SURELY: Duration = Duration::from_secs(40);
@@ -150,13 +150,8 @@ fn daemons_of(router: &str) -> usize {
     processes_of(router).len()
 }
 
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 fn can() -> bool {
-    let has_frr = Path::new("/usr/lib/frr/zebra").is_file();
-    if !has_frr {
-        eprintln!("skipped: FRR is not installed (`vtax setup --labs`)");
-    }
-    need(&[Need::Ns]) && has_frr
+    need(&[Need::Ns]) && installed(&["/usr/lib/frr/zebra", "ip"])
 }
 
 #[test]
@@ -332,7 +327,7 @@ measure: capacity
 
 #[test]
 fn any_cell_stands_with_its_service_and_its_path_is_cut_by_hand() {
-    if !need(&[Need::Ns]) {
+    if !need(&[Need::Ns]) || !installed(&["ip"]) {
         return;
     }
     let name = format!("c{}", std::process::id());

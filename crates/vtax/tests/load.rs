@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
-use vtax_sys::require::{Need, need};
+use vtax_sys::require::{Need, installed, need};
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 /// Short, and at a rate that a busy machine can carry.
@@ -93,7 +93,7 @@ fn answers_that_are_errors_are_named() {
 
 #[test]
 fn an_echo_that_nobody_answers_is_no_success() {
-    if !need(&[Need::Ns]) {
+    if !need(&[Need::Ns]) || !installed(&["ip"]) {
         return;
     }
     let silent = "ip link set lo up; echo 1 > /proc/sys/net/ipv4/icmp_echo_ignore_all; exec \"$@\"";

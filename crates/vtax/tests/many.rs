@@ -1,7 +1,6 @@
 //! Many machines as their users meet them: runs merged, and `--on` with a real sshd, a real Slurm and a real Kubernetes on emulated hosts.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use vtax_fixture::{Options, create};
 use vtax_store::RunDir;
-use vtax_sys::require::{Need, need};
+use vtax_sys::require::{Need, installed, need};
 use vtax_testkit::runs::SMALL_PLAN;
 
 #[path = "many/kubernetes.rs"]
@@ -163,12 +162,7 @@ impl Lab {
         if !need(&[Need::Root]) {
             return None;
         }
-        let directories = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-        let there = |program: &&&str| directories.iter().any(|d| Path::new(d).join(program).exists());
-        if let Some(missing) = programs.iter().find(|p| !there(p)) {
-            assert!(std::env::var_os("VTAX_REQUIRE").is_none(), "{missing} is not installed");
-            // A skipped test says why; nothing more can be said where even standard error is gone.
-            let _ = writeln!(std::io::stderr(), "skipped: {missing} is not installed");
+        if !installed(programs) {
             return None;
         }
         let directory = tempfile::tempdir().expect("a directory");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use vtax_sys::require::{Need, need};
+use vtax_sys::require::{Need, installed, need};
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -314,12 +314,7 @@ fn two_runs_at_the_same_time_have_the_same_names_and_do_not_meet() {
 
 #[test]
 fn systems_that_ask_for_their_addresses_say_how_long_it_took() {
-    if !need(&[Need::Root]) {
-        return;
-    }
-    if !Path::new("/usr/sbin/dnsmasq").exists() {
-        assert!(std::env::var_os("VTAX_REQUIRE").is_none(), "dnsmasq is not installed");
-        println!("skipped: dnsmasq is not installed");
+    if !need(&[Need::Root]) || !installed(&["dnsmasq"]) {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");

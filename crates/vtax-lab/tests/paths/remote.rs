@@ -105,9 +105,7 @@ fn nic(address: &str, interface: Option<&str>) -> NetPath {
 }
 
 pub(crate) fn case(options: LabOptions) {
-    if !Path::new(SSHD).exists() {
-        assert!(std::env::var_os("VTAX_REQUIRE").is_none(), "{SSHD} is not installed (openssh-server)");
-        println!("  skipped: {SSHD} is not installed");
+    if !vtax_sys::require::installed(&[SSHD]) {
         return;
     }
     mount::tmpfs(Path::new("/run"), "mode=755").unwrap();

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use vtax_lab::{Lab, TestbedSpec};
 use vtax_plan::model::{EnvironmentKind, NetPath, PathKind};
 use vtax_sys::clock::unix_time;
+use vtax_sys::require::complete;
 use vtax_topology::event::{ALL, Event};
 use vtax_topology::expect::Stage as Reached;
 use vtax_topology::frr::Daemon;
@@ -26,11 +27,7 @@ fn routed(topology: Choice, place: Place) -> TestbedSpec {
 }
 
 fn has_frr() -> bool {
-    let there = vtax_router::installed();
-    if !there {
-        println!("  skipped: FRR is not installed (`vtax setup --labs`)");
-    }
-    there
+    complete((!vtax_router::installed()).then_some("FRR is not installed"))
 }
 
 impl Stage {

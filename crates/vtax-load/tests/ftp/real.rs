@@ -7,6 +7,9 @@ use super::*;
 
 #[test]
 fn vsftpd_takes_every_mode_of_data_connections_and_resumed_tls() {
+    if !vtax_sys::require::installed(&["vsftpd"]) {
+        return;
+    }
     let port = vtax_sys::free_port();
     let kind = ServiceKind::Vsftpd(FtpServerOptions {
         port,

@@ -15,7 +15,7 @@ use vtax_load::storage::{Failure, Kind, Operation, Shape, StorageError, Target};
 use vtax_plan::model::{GaneshaBackend, GaneshaOptions, ServiceKind};
 use vtax_service::RunningService;
 use vtax_service::embedded::port_mapper;
-use vtax_sys::require::{Need, need};
+use vtax_sys::require::{Need, installed, need};
 use vtax_units::Nanos;
 
 use crate::proxy::Proxy;
@@ -161,6 +161,9 @@ fn write_and_read(target: &mut dyn Target, length: u32) {
 
 #[test]
 fn what_is_written_to_memory_is_read_back() {
+    if !installed(&["ganesha.nfsd"]) {
+        return;
+    }
     let server = Server::start(GaneshaBackend::Memory);
     for length in [512, 4096, 32768] {
         let mut target = open(&NfsSpec { overwrite: true, ..server.spec() }, shape(8, 65536));
@@ -303,6 +306,9 @@ fn refused(spec: &NfsSpec, timeout_ms: u64) -> String {
 
 #[test]
 fn what_is_not_there_is_told_in_time() {
+    if !installed(&["ganesha.nfsd"]) {
+        return;
+    }
     let server = Server::start(GaneshaBackend::Memory);
     let spec = NfsSpec { path: "/vtax/nothing/here".into(), ..server.spec() };
     let error = refused(&spec, 10_000);

@@ -14,6 +14,7 @@ use vtax_load::{Counts, Details, Errors, LoadResult};
 use vtax_plan::model::PathKind;
 use vtax_store::record::{GeneratorRecord, InvalidReason, JournalEntry, TrialRecord, Validity};
 use vtax_store::{Provenance, RunDir};
+use vtax_sys::require::installed;
 
 use super::{Lab, VTAX, ended_within, expect, slurm, ssh, text};
 
@@ -194,8 +195,7 @@ fn loads_of(lab: &Lab, run: &str, told: &str) -> (LoadResult, Vec<LoadResult>) {
 #[test]
 fn loads_of_other_families_come_from_two_hosts_and_add_up() {
     let Some(lab) = ssh() else { return };
-    let redis = Path::new("/usr/bin/redis-server").exists();
-    assert!(redis || std::env::var_os("VTAX_REQUIRE").is_none(), "redis-server is not installed");
+    let redis = installed(&["redis-server"]);
     lab.write("call.xml", CALL);
     let of_redis = "redis: {keys: 1001, connections: 8, reads: 50%}";
     let of_ftp = "ftp: {files: 7, size: 2KiB, clients: 6, retr: 2, stor: 2, list: 1, read_back: 1}";
