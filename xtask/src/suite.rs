@@ -76,6 +76,8 @@ pub(crate) fn run() -> Result<()> {
     std::fs::create_dir_all(&logs).with_context(|| format!("creating {}", logs.display()))?;
     let (beside, alone): (VecDeque<_>, VecDeque<_>) =
         programs.into_iter().partition(|p| COMPUTE.contains(&p.package.as_str()));
+    let skipped = logs.join("skipped.txt");
+    std::fs::write(&skipped, "").with_context(|| format!("writing {}", skipped.display()))?;
     let printing = Mutex::new(());
     let lane = |programs: VecDeque<Program>, low: bool| -> Result<Vec<Outcome>> {
         programs.into_iter().map(|program| test(program, low, &logs, &printing)).collect()
@@ -91,7 +93,9 @@ pub(crate) fn run() -> Result<()> {
         *failed = Outcome { unsteady: again.failed == 0, took: failed.took + again.took, ..again };
     }
     outcomes.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
-    conclude(&outcomes)
+    let skipped =
+        std::fs::read_to_string(&skipped).with_context(|| format!("reading {}", skipped.display()))?;
+    conclude(&outcomes, &skipped)
 }
 
 /// All targets: no documentation has examples, and looking for them would read each library once more.
@@ -147,6 +151,7 @@ fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Resul
         Command::new(&program.executable)
     };
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+    command.env("VTAX_SKIPPED", logs.join("skipped.txt"));
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     let started = Instant::now();
     let status = command.status().with_context(|| format!("starting {command:?}"))?;
@@ -185,7 +190,17 @@ fn harness(said: &str) -> Option<(usize, usize)> {
     Some((number(" passed;")?, number(" failed;")?))
 }
 
-fn conclude(outcomes: &[Outcome]) -> Result<()> {
+/// Why tests were skipped, and how many for each reason, most first.
+fn reasons(skipped: &str) -> Vec<(usize, &str)> {
+    let mut lines: Vec<&str> = skipped.lines().collect();
+    lines.sort_unstable();
+    let mut reasons: Vec<(usize, &str)> =
+        lines.chunk_by(|a, b| a == b).map(|same| (same.len(), same[0])).collect();
+    reasons.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    reasons
+}
+
+fn conclude(outcomes: &[Outcome], skipped: &str) -> Result<()> {
     println!("\n seconds  passed  failed  program");
     for outcome in outcomes {
         let Outcome { program, passed, failed, took, unsteady } = outcome;
@@ -200,6 +215,12 @@ fn conclude(outcomes: &[Outcome]) -> Result<()> {
     let unsteady = named(|o| o.unsteady);
     if !unsteady.is_empty() {
         println!("\nUNSTEADY, passed only when run again: {}", unsteady.join(", "));
+    }
+    if !skipped.is_empty() {
+        println!("\nSkipped tests or parts of them, which count as passed:");
+        for (count, reason) in reasons(skipped) {
+            println!("{count:8}  {reason}");
+        }
     }
     let wrong = named(|o| o.failed > 0);
     let word = if wrong.is_empty() { "ok" } else { "FAILED" };
@@ -246,6 +267,12 @@ mod tests {
         assert_eq!(vtax(&message("bin", false)), Some(PathBuf::from("/w/target/debug/vtax")));
         assert_eq!(vtax(&message("bin", true)), None);
         assert_eq!(vtax(&message("lib", false)), None);
+    }
+
+    #[test]
+    fn reasons_of_skipped_tests_are_counted() {
+        assert_eq!(reasons("b\na\nb\n"), [(2, "b"), (1, "a")]);
+        assert_eq!(reasons(""), []);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! required wherever `VTAX_REQUIRE` is set, whatever it names.
 
 use std::fmt::Display;
+use std::io::Write as _;
 use std::path::Path;
 
 /// Something of the host that a test needs.
@@ -79,13 +80,25 @@ fn vm_lack() -> Option<String> {
         .then(|| format!("no guest kernel: {own} can't be read and the cache has none (`vtax setup`)"))
 }
 
+/// Names a file that gets a line for each test that was skipped: a harness shows nothing of what a passing test prints.
+pub const SKIPPED: &str = "VTAX_SKIPPED";
+
+#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
+fn skip(reason: &str) {
+    eprintln!("skipped: {reason}");
+    let Some(list) = std::env::var_os(SKIPPED) else { return };
+    // Where the test is in a root of its own there is no such file, and it was said above.
+    if let Ok(mut list) = std::fs::File::options().append(true).open(list) {
+        let _ = writeln!(list, "{}", reason.replace('\n', " "));
+    }
+}
+
 /// Whether the host meets all `needs`; prints why not.
 ///
 /// # Panics
 ///
 /// Where a need isn't met and `VTAX_REQUIRE` names it.
 #[must_use]
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 pub fn need(needs: &[Need]) -> bool {
     let required = std::env::var("VTAX_REQUIRE").unwrap_or_default();
     for need in needs {
@@ -95,7 +108,7 @@ pub fn need(needs: &[Need]) -> bool {
             !required.split(',').any(|r| r.trim() == word),
             "VTAX_REQUIRE names `{word}`, but this host lacks it: {lack}"
         );
-        eprintln!("skipped, needs `{word}`: {lack}");
+        skip(&format!("needs `{word}`: {lack}"));
         return false;
     }
     true
@@ -118,11 +131,10 @@ pub fn installed(programs: &[&str]) -> bool {
 ///
 /// Where something is missing and `VTAX_REQUIRE` is set.
 #[must_use]
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 pub fn complete(missing: Option<impl Display>) -> bool {
     let Some(missing) = missing else { return true };
     let required = std::env::var_os("VTAX_REQUIRE").is_some_and(|words| !words.is_empty());
     assert!(!required, "VTAX_REQUIRE is set, and this host lacks what could be installed: {missing}");
-    eprintln!("skipped: {missing} (`vtax setup --tests` installs it)");
+    skip(&format!("{missing} (`vtax setup --tests` installs it)"));
     false
 }

@@ -238,7 +238,8 @@ fn a_silenced_end_sends_nothing_and_is_told_nothing() {
         let address = IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
         netlink.send_all([nl::set_up("eth0"), nl::add_address(index, address, 24)]).unwrap();
     }
-    assert!(given(&a, &b) >= 10);
+    // The kernel notices a moment later that both ends are up, and drops what is sent before.
+    assert!((0..100).any(|_| given(&a, &b) >= 10), "nothing arrives");
     let mut netlink = Netlink::open_in(&a).unwrap();
     let index = netlink.link("eth0").unwrap().index;
     netlink.send(nl::add_black_hole(index)).unwrap();

@@ -183,6 +183,19 @@ impl Stage {
         self.streams(1, Direction::Up, duration)
     }
 
+    /// The same, once it is more than that: a machine that is busy with something else is given ten tries.
+    pub(crate) fn carries(&mut self, least: f64, duration: Duration) -> f64 {
+        let mut tries = Vec::new();
+        while tries.len() < 10 {
+            let goodput = self.tcp(duration);
+            if goodput > least {
+                return goodput;
+            }
+            tries.push(goodput);
+        }
+        panic!("not {least}: {tries:?}")
+    }
+
     /// Bits per second of so many TCP connections this way.
     pub(crate) fn streams(&mut self, streams: u32, direction: Direction, duration: Duration) -> f64 {
         self.flow(streams, direction, duration).goodput()
