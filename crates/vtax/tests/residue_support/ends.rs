@@ -224,7 +224,7 @@ fn signal(name: &str, pids: &[u32]) {
     status.expect("kill runs");
 }
 
-/// Lets it go on after a while.
+/// Stops the process that a user sees, the one behind it, or all of them, for a while.
 fn stop_for_a_while(front: u32, moments: &mut Moments, long: bool) {
     let pids = match moments.next(3) {
         0 => vec![front],
@@ -237,27 +237,30 @@ fn stop_for_a_while(front: u32, moments: &mut Moments, long: bool) {
     signal("-CONT", &pids);
 }
 
-/// Ends all of them at once but the keeper of control groups, which a machine without power hasn't either, and cuts the last line that the journal was given, and what else isn't there for good, at any byte.
+/// What is in a directory; nothing where there is none.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// Ends all of them at once but the keeper, whose control groups a machine without power hasn't either. Cuts, at any byte, the last
+/// line that the journal was given and what else wasn't on the disk for good.
 fn lose_power(front: u32, run: &Path, moments: &mut Moments) {
-    let is_keeper = |pid: u32| {
-        std::fs::read_to_string(format!("/proc/{pid}/comm"))
-            .is_ok_and(|name| name.starts_with("rungroup-keep"))
-    };
-    let all: Vec<_> = family(front).into_iter().filter(|pid| !is_keeper(*pid)).collect();
+    let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let mut all = family(front);
+    all.retain(|pid| !name(pid).starts_with("rungroup-keep"));
     signal("-KILL", &all);
     std::thread::sleep(Duration::from_millis(200));
     let journal = run.join("journal.jsonl");
     let text = std::fs::read(&journal).unwrap_or_default();
-    let last =
-        text[..text.len().saturating_sub(1)].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    let torn =
-        std::fs::read_dir(run.join("trials")).into_iter().flatten().flatten().map(|entry| entry.path());
-    let torn = torn.filter(|path| path.extension().is_some_and(|extension| extension == "tmp"));
-    let torn = torn
-        .flat_map(|path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()));
-    for (path, from) in
-        torn.chain([run.join("live.jsonl")]).map(|path| (path, 0)).chain([(journal, last as u64)])
+    let before = &text[..text.len().saturating_sub(1)];
+    let last = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let mut torn = vec![(journal, last as u64), (run.join("live.jsonl"), 0)];
+    for trial in
+        entries(&run.join("trials")).iter().filter(|path| path.extension().is_some_and(|e| e == "tmp"))
     {
+        torn.extend(entries(trial).into_iter().map(|file| (file, 0)));
+    }
+    for (path, from) in torn {
         let Ok(file) = std::fs::File::options().write(true).open(path) else { continue };
         let length = file.metadata().expect("its length").len();
         file.set_len(from + moments.next(length - from + 1)).expect("it is cut");
