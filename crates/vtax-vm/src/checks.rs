@@ -15,7 +15,7 @@ use crate::uml::Uml;
 /// Checks everything that virtual machines need. Takes some seconds: kernels are booted.
 #[must_use]
 pub fn checks(cache: &Cache, refresh: bool) -> Vec<Check> {
-    let qemu = Qemu::find();
+    let qemu = Qemu::find_any(cache);
     let kernel = GuestKernel::find(cache);
     let mut checks = vec![
         match &qemu {

@@ -27,7 +27,7 @@ pub struct GuestOptions {
     pub refresh: bool,
     /// Where the guests' files come from.
     pub root: GuestRoot,
-    /// Which QEMU runs them; `None`: the installed one.
+    /// Which QEMU runs them; `None`: the installed one, or the private copy where none is.
     pub qemu: Option<Qemu>,
     /// Modules that guests load besides what they need, where their kernel has them: `tcp_bbr`.
     pub modules: Vec<String>,
@@ -107,7 +107,7 @@ impl Guest {
     /// [`VmError::NoQemu`], [`VmError::NoKernel`], [`VmError::BadFile`] where `init` can't be a
     /// guest's program, or [`VmError::Io`].
     pub fn prepare(options: &GuestOptions) -> Result<Self> {
-        let qemu = options.qemu.clone().map_or_else(Qemu::find, Ok)?;
+        let qemu = options.qemu.clone().map_or_else(|| Qemu::find_any(&options.cache), Ok)?;
         let kernel = GuestKernel::find_with(&options.cache, options.root.modules(), &options.modules)?;
         let proof = accel::prove(&qemu, &kernel, &options.cache, options.refresh)?;
         let archive = initrd::build(&options.init, kernel.modules())?;

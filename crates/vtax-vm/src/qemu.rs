@@ -77,6 +77,19 @@ impl Qemu {
         Self::at(program)
     }
 
+    /// The QEMU in `PATH`; where there is none, the private copy, which a user who may install nothing has.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find), where there is no private copy either.
+    pub fn find_any(cache: &Cache) -> Result<Self> {
+        Self::find().or_else(|none| Self::private_instead(none, cache))
+    }
+
+    fn private_instead(none: VmError, cache: &Cache) -> Result<Self> {
+        Self::private(cache).map_err(|_| none)
+    }
+
     /// This QEMU.
     ///
     /// # Errors
@@ -514,6 +527,23 @@ mod tests {
             true => format!("{text}\n{argument}"),
             false => format!("{text} {argument}"),
         })
+    }
+
+    #[test]
+    fn a_private_copy_stands_in_for_what_is_not_installed() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let none = || VmError::NoQemu { reason: "none in PATH".into() };
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path());
+        let error = Qemu::private_instead(none(), &cache).unwrap_err().to_string();
+        assert!(error.contains("none in PATH"), "what isn't installed is named: {error}");
+        // Started by its own loader, which tells the version here.
+        let loader = Qemu::place(&cache).join("usr/lib64/ld-linux-x86-64.so.2");
+        std::fs::create_dir_all(loader.parent().unwrap()).unwrap();
+        std::fs::write(&loader, "#!/bin/sh\necho QEMU emulator version 11.1.3\n").unwrap();
+        std::fs::set_permissions(&loader, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let qemu = Qemu::private_instead(none(), &cache).unwrap();
+        assert_eq!((qemu.number(), qemu.unpacked_in), (Some((11, 1)), Some(Qemu::place(&cache))));
     }
 
     #[test]

@@ -82,6 +82,28 @@ pub(crate) fn report(failure: &Failure) -> Exit {
     failure.exit
 }
 
+/// Has a panic for want of threads told as what it is: no bug of vtax's, but a limit of this host's.
+pub(crate) fn tell_want_of_threads() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if is_want_of_threads(info.payload_as_str().unwrap_or_default()) {
+            // Nothing more can be said where even standard error is gone.
+            let _ = writeln!(
+                std::io::stderr(),
+                "error: this host gives no more threads: memory or the number of processes is limited too tightly \
+                 (`ulimit -v`, `ulimit -u`)"
+            );
+        } else {
+            default(info);
+        }
+    }));
+}
+
+/// As the standard library's `spawn` puts it.
+fn is_want_of_threads(panic: &str) -> bool {
+    panic.starts_with("failed to spawn thread: ")
+}
+
 /// Whose fault a trouble with the run directory is.
 pub(crate) fn stored(error: StoreError) -> Failure {
     let exit = match &error {
@@ -110,5 +132,22 @@ impl<T, E: Into<anyhow::Error>> Classify<T> for Result<T, E> {
 
     fn host_cannot(self) -> Result<T, Failure> {
         self.map_err(|e| Failure { exit: Exit::HostCannot, error: e.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_not_to_be_had_panics_in_these_words() {
+        let room = usize::MAX / 4;
+        let refused = std::thread::Builder::new().stack_size(room).spawn(|| ()).unwrap_err();
+        // As `std::thread::spawn` does with such an error.
+        let spawn = std::panic::AssertUnwindSafe(|| Err::<(), _>(refused).expect("failed to spawn thread"));
+        let panic = std::panic::catch_unwind(spawn).unwrap_err();
+        let said = panic.downcast_ref::<String>().expect("words");
+        assert!(is_want_of_threads(said), "{said}");
+        assert!(!is_want_of_threads("failed"));
     }
 }

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
             return exit.into();
         }
     };
+    exit::tell_want_of_threads();
     brief::set_verbose(cli.verbose);
     match cmd::run(&cli) {
         Ok(exit) => exit.into(),

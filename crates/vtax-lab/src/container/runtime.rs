@@ -47,7 +47,9 @@ impl Runtime {
                 match works(&runtime) {
                     Ok(()) => return Ok(runtime),
                     // The second try is only for hosts without seccomp; its words add nothing.
-                    Err(e) if seccomp => reasons.push(format!("{name} {version}: {}", vtax_sys::chain(&e))),
+                    Err(e) if seccomp => {
+                        reasons.push(format!("{name} {version}: {}", above_trace(&vtax_sys::chain(&e))));
+                    }
                     Err(_) => {}
                 }
             }
@@ -123,10 +125,27 @@ impl Runtime {
     }
 }
 
+/// What a program said before the trace of a crash, which Go sets off by an empty line.
+fn above_trace(said: &str) -> &str {
+    said.split("\n\n").next().unwrap_or(said)
+}
+
 fn version(program: &Path) -> String {
     let output = std::process::Command::new(program).arg("--version").output();
     let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
     // `crun version 1.8.1` and `runc version 1.1.5+ds1`.
     let first = text.lines().next().unwrap_or_default();
     first.split_whitespace().last().unwrap_or("of unknown version").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_is_told_without_its_trace() {
+        let crashed = "exit code 2: fatal error: failed to reserve page summary memory\n\nruntime stack:\nruntime.throw()";
+        assert_eq!(above_trace(crashed), "exit code 2: fatal error: failed to reserve page summary memory");
+        assert_eq!(above_trace("exit code 1: no\nway"), "exit code 1: no\nway");
+    }
 }

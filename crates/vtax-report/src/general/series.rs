@@ -164,8 +164,11 @@ pub(crate) fn densities(run: &RunDir, data: &RunData, damage: &mut Vec<String>) 
                 done.push((*record, density(record, trial)));
             }
         };
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        handles.into_iter().filter_map(|h| h.join().ok()).flatten().collect::<Vec<_>>()
+        // This thread works, too: a host that is short of memory gives no others.
+        let other = || std::thread::Builder::new().spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (1..threads).map_while(|_| other()).collect();
+        let own = work();
+        others.into_iter().filter_map(|other| other.join().ok()).flatten().chain(own).collect::<Vec<_>>()
     });
     let mut merged: BTreeMap<(usize, String), Density> = BTreeMap::new();
     for (record, result) in results {

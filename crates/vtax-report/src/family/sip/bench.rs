@@ -117,12 +117,16 @@ fn environments(
             (environment(run, data, cell, position, measure, &mut damage), damage)
         };
         let results = std::thread::scope(|scope| {
-            let handles: Vec<_> = some.iter().map(|job| scope.spawn(move || read(*job))).collect();
+            // A host that is short of memory gives no threads: what they would have done is done here.
+            let other = |job| std::thread::Builder::new().spawn_scoped(scope, move || read(job)).ok();
+            let others: Vec<_> = some.iter().map(|job| (job, other(*job))).collect();
             let failed =
                 |cell: &Cell| (None, vec![format!("the IMS trials of {} could not be shown", cell.id)]);
-            let joined =
-                handles.into_iter().zip(some).map(|(h, job)| h.join().unwrap_or_else(|_| failed(job.1)));
-            joined.collect::<Vec<_>>()
+            let done = others.into_iter().map(|(job, other)| match other {
+                Some(other) => other.join().unwrap_or_else(|_| failed(job.1)),
+                None => read(*job),
+            });
+            done.collect::<Vec<_>>()
         });
         for (environment, told) in results {
             all.extend(environment);
