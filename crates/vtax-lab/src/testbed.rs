@@ -178,6 +178,12 @@ impl Testbed {
         self.parts.facts()
     }
 
+    /// Processes of the path that carry the packets of the first system on its CPUs, as pasta does: their time is part of what it costs.
+    #[must_use]
+    pub fn path_processes(&self) -> Vec<u32> {
+        self.parts.processes()
+    }
+
     /// Where the client reaches what the system with this number, counted from 0, has at an address of its own.
     #[must_use]
     pub fn reached_at(&self, number: usize, own: SocketAddr) -> SocketAddr {

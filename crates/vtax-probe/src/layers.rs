@@ -61,7 +61,7 @@ pub enum Layer {
     Vcpu,
     /// The hypervisor's other threads: devices, tap, event loop.
     HypervisorIo,
-    /// The container runtime's or the agent's own share.
+    /// The agent's own share, the container runtime's, and that of a network in user space.
     Supervisor,
     /// The host's interrupts on the SUT's CPUs.
     HostInterrupts,
@@ -74,7 +74,7 @@ pub enum Hosting<'a> {
     Processes {
         /// The agent's probe inside the node ([`crate::Scope::Node`]); its `/proc/stat` is the host's.
         node: Interval<'a>,
-        /// The container runtime's processes, where some stay.
+        /// Processes of the container runtime that stay, such as a network in user space.
         runtime: Option<Interval<'a>>,
     },
     /// A virtual machine.

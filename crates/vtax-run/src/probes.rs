@@ -80,13 +80,16 @@ struct Account {
     name: String,
     cpus: CpuSet,
     hypervisor: Option<Hypervisor>,
+    /// Of processes outside of it that carry its packets.
+    carriers: Option<Probe>,
     start: Mark,
 }
 
-/// A system under test at one moment: as it sees itself, and its hypervisor where it has one.
+/// A system under test at one moment: as it sees itself, and, where it has them, its hypervisor and what carries its packets.
 pub(crate) struct Mark {
     inner: Snapshot,
     outer: Option<Snapshot>,
+    carriers: Option<Snapshot>,
 }
 
 impl Mark {
@@ -107,17 +110,21 @@ impl Account {
     /// Takes the first snapshots, and notes the clocks that they were taken by.
     fn open(
         agent: &Client,
-        sut: &Sut,
+        (sut, carriers): (&Sut, Vec<u32>),
         every: Nanos,
         clocks: &mut BTreeMap<String, i64>,
     ) -> Result<Self, String> {
         let name = role(sut.node.name()).to_owned();
         let mut hypervisor = Hypervisor::start(&sut.node, every)?;
+        let carriers = (!carriers.is_empty()).then(|| Probe::new(Scope::Processes(carriers)));
+        let mut carriers = carriers.transpose().map_err(|e| chain(&e))?;
         // The inner snapshot last and, at the end, first: it is the one that takes time in a guest.
+        let carried = snapshot(&mut carriers)?;
         let outer = hypervisor.as_mut().map(Hypervisor::snapshot).transpose()?;
         let hypervisor_clock = outer.as_ref().map(|outer| unix_ns() - outer.at.0.cast_signed());
         let (inner, clock) = with_clock(agent)?;
-        let account = Self { name, cpus: sut.cpus.clone(), hypervisor, start: Mark { inner, outer } };
+        let start = Mark { inner, outer, carriers: carried };
+        let account = Self { name, cpus: sut.cpus.clone(), hypervisor, carriers, start };
         clocks.insert(account.name.clone(), clock);
         clocks.extend(hypervisor_clock.map(|clock| (account.hypervisor_name(), clock)));
         Ok(account)
@@ -133,7 +140,7 @@ impl Account {
     fn mark(&mut self, agent: &Client) -> Result<Mark, String> {
         let inner = agent.snapshot().map_err(|e| chain(&e))?;
         let outer = self.hypervisor.as_mut().map(Hypervisor::snapshot).transpose()?;
-        Ok(Mark { inner, outer })
+        Ok(Mark { inner, outer, carriers: snapshot(&mut self.carriers)? })
     }
 
     fn between(&self, start: &Mark, end: &Mark, requests: u64) -> CpuBreakdown {
@@ -143,16 +150,18 @@ impl Account {
     /// What was seen of it between two marks.
     fn hosting<'a>(&'a self, start: &'a Mark, end: &'a Mark) -> Hosting<'a> {
         let inner = Interval { start: &start.inner, end: &end.inner };
+        let carriers = start.carriers.as_ref().zip(end.carriers.as_ref());
+        let runtime = carriers.map(|(start, end)| Interval { start, end });
         match (&self.hypervisor, &start.outer, &end.outer) {
             // What a user-mode Linux accounts is a part of what its processes take of the host.
             (Some(Hypervisor { of_uml: true, .. }), Some(start), Some(end)) => {
-                Hosting::Processes { node: Interval { start, end }, runtime: None }
+                Hosting::Processes { node: Interval { start, end }, runtime }
             }
             (Some(hypervisor), Some(start), Some(end)) => {
                 let vcpus = &hypervisor.vcpus;
                 Hosting::Guest { guest: inner, hypervisor: Interval { start, end }, vcpus }
             }
-            _ => Hosting::Processes { node: inner, runtime: None },
+            _ => Hosting::Processes { node: inner, runtime },
         }
     }
 
@@ -164,6 +173,10 @@ impl Account {
         series.extend(hypervisor.map(|hypervisor| (name, hypervisor.sampler.stop().snapshots)));
         Ok(())
     }
+}
+
+fn snapshot(probe: &mut Option<Probe>) -> Result<Option<Snapshot>, String> {
+    probe.as_mut().map(|probe| probe.snapshot().map_err(|e| chain(&e))).transpose()
 }
 
 /// QEMU, or a user-mode Linux, as the host sees it.
@@ -207,8 +220,11 @@ impl Probes {
         let (_, client_clock) = with_clock(client)?;
         let mut clocks = BTreeMap::from([(role(testbed.client.name()).to_owned(), client_clock)]);
         let mut accounts = Vec::with_capacity(suts.len());
+        let mut carriers = testbed.path_processes();
         for (agent, sut) in suts.iter().zip(&testbed.suts) {
-            accounts.push(Account::open(agent, sut, every, &mut clocks)?);
+            // Only the first system can have any.
+            let carriers = std::mem::take(&mut carriers);
+            accounts.push(Account::open(agent, (sut, carriers), every, &mut clocks)?);
         }
         let clock = FrequencyWatch::start(&sut_cpus);
         let (frequencies, series) = (Vec::new(), Vec::new());

@@ -5,8 +5,9 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
-use vtax_sys::require::{Need, need};
-use vtax_testkit::runs::trials;
+use vtax_sys::require::{Need, installed, need};
+use vtax_testkit::runs::{each_once, trials};
+use vtax_units::Nanos;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -120,4 +121,40 @@ fn a_transfer_outlives_a_short_cut_and_the_silence_is_told() {
         let reason = test["validity"]["reason"].as_str();
         assert!(matches!(reason, None | Some("disturbed")), "{test}");
     }
+}
+
+const IN_USER_SPACE: &str = "\
+vtax: 1
+name: small
+baseline: {environment: native, path: bridge}
+environments: native
+paths: [bridge, pasta]
+services: http
+workload: {http: {target: /bytes/100, connections: 4}}
+measure:
+  - latency: {load: 2000/s, warmup: 0s, duration: 1s}
+repeat: 1
+";
+
+/// It runs on the system's CPUs, so that it would be taken for a stranger that disturbs every trial, and its time would be nobody's.
+#[test]
+fn a_network_in_user_space_is_part_of_what_its_system_costs() {
+    if !need(&[Need::Root]) || !installed(&["pasta"]) {
+        return;
+    }
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let trials = each_once(VTAX, directory.path(), IN_USER_SPACE, &[], 2);
+    let mut seen = 0;
+    for trial in trials.iter().filter(|trial| trial["cell"] == "native.pasta.http") {
+        let Some(layers) = trial["observations"][0]["cpu"]["layers"].as_array() else { continue };
+        let supervisor = layers.iter().find(|layer| layer["layer"] == "supervisor").expect("the layer");
+        let counted: Nanos = serde_json::from_value(supervisor["time"].clone()).expect("a time");
+        // From its start until after the load, of which most is the load.
+        let all = trial["facts"]["path.pasta.cpu_ns"].as_str().expect("told");
+        let all: u64 = all.parse().expect("a number");
+        assert!(all > 0 && counted.0 > all / 2, "{counted:?} of {all} ns: {trial}");
+        seen += 1;
+    }
+    assert!(seen > 0, "no trial has an account: {trials:?}");
 }

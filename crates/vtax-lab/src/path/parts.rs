@@ -48,6 +48,11 @@ impl PathParts {
         facts
     }
 
+    /// Processes that carry the packets of the first system on its CPUs.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        self.passage.iter().flat_map(|passage| passage.processes()).collect()
+    }
+
     /// Where the client reaches what the system with this number has at an address of its own.
     pub(crate) fn reached_at(&self, number: usize, own: SocketAddr) -> SocketAddr {
         self.published.get(number).map_or(own, |public| SocketAddr::new(*public, own.port()))

@@ -48,6 +48,11 @@ pub(crate) trait Passage: Debug + Send + Sync {
     fn asks_the_service(&self) -> bool {
         false
     }
+
+    /// Processes that carry the packets of the first system on its CPUs, so that their time is part of what it costs.
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
 }
 
 /// Has a connection be tried from the client to a system, and looks whether it passed; what did. A system that refuses it

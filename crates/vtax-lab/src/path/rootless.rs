@@ -299,6 +299,10 @@ impl Passage for Process {
     fn asks_the_service(&self) -> bool {
         true
     }
+
+    fn processes(&self) -> Vec<u32> {
+        u32::try_from(self.daemon.pid()).into_iter().collect()
+    }
 }
 
 #[cfg(test)]
