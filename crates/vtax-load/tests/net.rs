@@ -266,6 +266,24 @@ fn probes_to_nobody_are_lost() {
     assert!(matches!(error, NetworkError::Connect { .. }), "{error}");
 }
 
+/// A client that can't do its part goes away, and its place is the next one's.
+#[test]
+fn tests_that_a_client_gives_up_take_no_place() {
+    let server = Server::with(ServerOptions { tests: 1 });
+    let with = |window, congestion: &str| {
+        let socket =
+            SocketOptions { window, congestion: Some(congestion.to_owned()), ..SocketOptions::default() };
+        server.test(NetworkTestKind::Tcp(TcpTest { socket, streams: 1, ..bulk(Direction::Up) }))
+    };
+    for window in [None, Some(Bytes(16 << 10))] {
+        for _ in 0..6 {
+            let error = with(window, "none-such").unwrap_err().to_string();
+            assert!(error.contains("congestion control"), "{error}");
+        }
+        with(window, "cubic").unwrap();
+    }
+}
+
 #[test]
 fn a_server_takes_only_as_many_tests_as_it_should() {
     let server = Server::with(ServerOptions { tests: 1 });
@@ -273,7 +291,7 @@ fn a_server_takes_only_as_many_tests_as_it_should() {
     let (started, starts) = std::sync::mpsc::channel();
     let busy = thread::spawn(move || {
         let spec = NetworkSpec {
-            duration: Nanos::from_secs(1),
+            duration: Nanos::from_secs(3),
             ..spec(address, NetworkTestKind::Rr(transactions()))
         };
         run(&spec, &Control::new(), &|_| started.send(()).unwrap_or(()))

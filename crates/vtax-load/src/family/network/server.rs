@@ -29,6 +29,10 @@ pub struct ServerOptions {
 const STRANGERS_MAX: usize = 512;
 /// How long they may take.
 const INTRODUCTION: Duration = Duration::from_secs(5);
+/// How long a test waits for one before it to end: who gave up comes again before this server has noticed.
+const PLACE_WITHIN: Duration = Duration::from_millis(300);
+/// Between two looks at whether a client is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What all threads of a server share.
 struct Hall {
@@ -48,6 +52,29 @@ impl Hall {
     fn tests(&self) -> MutexGuard<'_, HashMap<Token, Sender<Stream>>> {
         vtax_sys::sync::lock(&self.tests)
     }
+
+    /// Takes a test in, where there is a place for it or soon will be.
+    fn take_in(&self, token: Token, sender: &Sender<Stream>) -> bool {
+        let deadline = Instant::now() + PLACE_WITHIN;
+        loop {
+            let mut tests = self.tests();
+            if tests.len() < self.options.tests {
+                tests.insert(token, sender.clone());
+                return true;
+            }
+            drop(tests);
+            if Instant::now() >= deadline {
+                return false;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// Whether the client has closed this connection.
+fn has_hung_up(link: &TcpStream) -> bool {
+    let mut looked = [PollFd::new(link, PollFlags::RDHUP)];
+    poll(&mut looked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
 /// Serves tests until `stop` is set; then those under way are lost.
@@ -133,15 +160,12 @@ fn host(
     }
     let token = control::new_token()?;
     let (sender, streams) = channel();
-    {
-        let mut tests = hall.tests();
-        if tests.len() >= hall.options.tests {
-            drop(tests);
-            let reason = format!("it is busy with {} others", hall.options.tests);
-            return control::send(link, &FromServer::Refused { reason, kind: FailureKind::Impossible });
-        }
-        tests.insert(token, sender);
+    if !hall.take_in(token, &sender) {
+        let reason = format!("it is busy with {} others", hall.options.tests);
+        return control::send(link, &FromServer::Refused { reason, kind: FailureKind::Impossible });
     }
+    // Only the hall's may be left, so that a test that is over takes no more.
+    drop(sender);
     let host = Host { spec, token, streams, stop };
     let result = host.run(link).and_then(|report| asked(link).map(|()| report));
     // Before the client is told: its next test may come at once.
@@ -203,16 +227,10 @@ impl Host<'_> {
             None => 0,
         };
         control::send(link, &self.accepted(port))?;
-        let deadline = Instant::now() + PATIENCE;
         let (mut up, mut down) = (Vec::new(), Vec::new());
         while up.len() < ups as usize || down.len() < downs as usize {
-            let next = match &own {
-                Some(own) => self.next_of_own(own, deadline),
-                None => self.streams.recv_timeout(PATIENCE).ok(),
-            };
-            let stream = next.ok_or_else(|| {
-                NetworkError::lost("waiting for its connections")(io::ErrorKind::TimedOut.into())
-            })?;
+            let stream =
+                self.next(own.as_ref(), link).map_err(NetworkError::lost("waiting for its connections"))?;
             if stream.up { up.push(stream.socket) } else { down.push(stream.socket) }
         }
         for stream in up.iter().chain(&down) {
@@ -221,21 +239,36 @@ impl Host<'_> {
         Ok((up, down))
     }
 
-    /// The next connection of this test on a port of its own.
-    fn next_of_own(&self, listener: &TcpListener, deadline: Instant) -> Option<Stream> {
-        while Instant::now() < deadline && !self.stop.load(Relaxed) {
-            let Ok((mut socket, _)) = listener.accept() else {
-                thread::sleep(Duration::from_millis(1));
-                continue;
+    /// The next connection of this test, on the port of its own where it has one; a client that gave up isn't waited for.
+    fn next(&self, own: Option<&TcpListener>, link: &TcpStream) -> io::Result<Stream> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let stream = match own {
+                Some(own) => self.one_of_own(own),
+                None => self.streams.recv_timeout(LOOK_EVERY).ok(),
             };
-            // Strangers are let go.
-            if let Ok(ToServer::Stream { token, up, .. }) = introduce(&mut socket)
-                && token == self.token
-            {
-                return Some(Stream { up, socket });
+            if let Some(stream) = stream {
+                return Ok(stream);
+            }
+            if has_hung_up(link) {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            if Instant::now() >= deadline || self.stop.load(Relaxed) {
+                return Err(io::ErrorKind::TimedOut.into());
             }
         }
-        None
+    }
+
+    /// A connection of this test on the port of its own, if one comes within a moment.
+    fn one_of_own(&self, listener: &TcpListener) -> Option<Stream> {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_EVERY.subsec_nanos()) };
+        let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
+        let (mut socket, _) = listener.accept().ok()?;
+        // Strangers are let go.
+        match introduce(&mut socket) {
+            Ok(ToServer::Stream { token, up, .. }) if token == self.token => Some(Stream { up, socket }),
+            _ => None,
+        }
     }
 
     fn cancelled(&self) -> impl Fn() -> bool + Sync + use<'_> {
