@@ -95,7 +95,13 @@ pub(crate) fn names_of(plan: &Plan, measure: &Measure) -> Vec<String> {
 pub(crate) fn cautions(plan: &Plan, trials: &[TrialRecord]) -> Vec<String> {
     let mut cautions = path::beyond(plan, trials);
     cautions.extend(ftp::cautions(plan, trials));
+    cautions.extend(network::cautions(trials));
     cautions
+}
+
+/// Of measures with the same metric, the one whose verdicts are told first; `None` where any will do.
+pub(crate) fn telling<'a>(metric: &str, measures: &[&'a str]) -> Option<&'a str> {
+    (metric == "tcp_goodput").then(|| network::telling(measures)).flatten()
 }
 
 /// What a trial found, in a few words.

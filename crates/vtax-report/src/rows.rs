@@ -4,7 +4,7 @@ use vtax_plan::model::MeasureKind;
 use vtax_store::summary::{Comparison, MetricSummary, Summary};
 
 use crate::data::RunData;
-use crate::families::metrics;
+use crate::families::{metrics, telling};
 use crate::format::{quantity, range, tax, tax_range};
 
 /// More rows than this are no longer one table to take in.
@@ -123,5 +123,9 @@ pub(crate) fn leads(data: &RunData, measure: &str, metric: &str) -> bool {
 
 /// What the headline is about, and the other metrics and measures.
 pub(crate) fn first_and_rest<'a>(rows: &[&'a Row]) -> (Vec<&'a Row>, Vec<&'a Row>) {
-    rows.iter().partition(|r| r.metric == rows[0].metric && r.measure == rows[0].measure)
+    let metric = rows[0].metric;
+    let measures: Vec<&str> =
+        rows.iter().filter(|r| r.metric == metric).map(|r| r.measure.as_str()).collect();
+    let measure = telling(metric, &measures).unwrap_or(&rows[0].measure);
+    rows.iter().partition(|r| r.metric == metric && r.measure == measure)
 }

@@ -207,6 +207,35 @@ fn stacks_are_figure_6() {
 }
 
 #[test]
+fn the_first_table_is_about_what_the_headline_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, report, page) = make(dir.path(), &Options::default());
+    let top = page.split_once("<h1>").expect("a headline").1;
+    let first = top.split_once("<details>").expect("other metrics").0;
+    assert!(first.contains("with a window of 64K, in TCP goodput"), "{first}");
+    assert!(first.contains("network/tcp.window-64K") && !first.contains("network/tcp.window-4K"), "{first}");
+    let all = report.summary().comparisons.iter().filter(|c| c.metric == "tcp_goodput").count();
+    assert!(first.contains(&format!("Of all {all} comparisons in 7 tests: ")), "{first}");
+    // Of several congestion controls it is the plan's first.
+    let dir = tempfile::tempdir().unwrap();
+    let (_, report, _) = make(dir.path(), &stacks());
+    assert!(
+        report.summary().headline.contains("in the test tcp.window-64K.congestion-cubic, in"),
+        "{}",
+        report.summary().headline
+    );
+}
+
+#[test]
+fn tests_without_a_figure_in_trials_that_count_are_named_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, report, page) = make(dir.path(), &Options { repetitions: 2, ..Options::default() });
+    let why = "Without a figure in trials that count, once: tcp.window-4K: ";
+    assert!(report.summary().notes.iter().any(|note| note.starts_with(why)), "{:?}", report.summary().notes);
+    assert!(page.contains(why));
+}
+
+#[test]
 fn counts_that_disagree_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let (run, _, page) = make(dir.path(), &Options { repetitions: 2, ..Options::default() });

@@ -6,27 +6,37 @@ use crate::data::RunData;
 use crate::format;
 use crate::words::word;
 
-/// The most telling of the transfers that were compared, as its measure is called: that of the study's
-/// largest window, else the plan's last.
-pub(super) fn telling<'a>(data: &'a RunData, transfers: &[&Comparison]) -> Option<&'a str> {
-    let tests: Vec<&str> = data.measures().filter(|m| transfers.iter().any(|c| c.measure == *m)).collect();
-    tests.iter().rev().find(|m| m.ends_with("window-64K")).or(tests.last()).copied()
+use super::trial::telling;
+
+/// The transfers that were compared, as their measures are called, in the plan's order.
+pub(super) fn tests<'a>(data: &'a RunData, transfers: &[&Comparison]) -> Vec<&'a str> {
+    data.measures().filter(|m| transfers.iter().any(|c| c.measure == *m)).collect()
 }
 
-/// Many paths in a sentence for each verdict, in the most telling test, with the first and the last of them.
+/// Many paths in a sentence for each verdict, in the most telling test, with the first and the last of them; then how many of all.
 pub(super) fn paths(data: &RunData, all: &[&Comparison]) -> String {
-    let test = telling(data, all).unwrap_or_default();
+    let tests = tests(data, all);
+    let test = telling(&tests).unwrap_or_default();
     let found: Vec<&Comparison> = all.iter().copied().filter(|c| c.measure == test).collect();
     let baselines = data.environments(found.iter().map(|c| c.baseline.as_str())).join(" and ");
     let name = test.rsplit('/').next().unwrap_or(test);
     let name = match name.strip_prefix("tcp.window-") {
-        Some(window) => format!("with a window of {window}"),
-        None => format!("in the test {name}"),
+        Some(window) if !window.contains('.') => format!("with a window of {window}"),
+        _ => format!("in the test {name}"),
     };
     let of = |verdict: Verdict| of_verdict(data, &found, verdict);
     let words = [Verdict::Worse, Verdict::Better, Verdict::Equivalent, Verdict::Inconclusive];
     let sentences: Vec<String> = words.into_iter().filter_map(of).collect();
-    format!("Against {baselines}, {name}, in TCP goodput: {}.", sentences.join(". "))
+    let told = format!("Against {baselines}, {name}, in TCP goodput: {}.", sentences.join(". "));
+    if tests.len() == 1 {
+        return told;
+    }
+    let count = |verdict: Verdict| {
+        let n = all.iter().filter(|c| c.verdict == verdict).count();
+        (n > 0).then(|| format!("{n} {}", word(verdict)))
+    };
+    let counts: Vec<String> = words.into_iter().filter_map(count).collect();
+    format!("{told} Of all {} comparisons in {} tests: {}.", all.len(), tests.len(), counts.join(", "))
 }
 
 /// `3 are worse, from 1/8.6 as much (vm-vm) to 12 % less (ovs)`.

@@ -3,7 +3,8 @@
 use vtax_store::summary::{Comparison, Summary, Verdict};
 
 use super::bench::{Bench, Link, Test};
-use super::headline::telling;
+use super::headline::tests;
+use super::trial::telling;
 use crate::context::Context;
 use crate::data::RunData;
 use crate::families::metrics;
@@ -107,7 +108,7 @@ fn leading<'a, 'b>(
     let primary = metrics().filter(|m| m.primary).map(|m| m.name);
     let metric = { primary }.find(|name| all.iter().any(|c| c.metric == *name))?;
     let own: Vec<&Comparison> = all.into_iter().filter(|c| c.metric == metric).collect();
-    let measure = telling(data, &own)?;
+    let measure = telling(&tests(data, &own))?;
     let test = bench.tests.iter().find(|t| t.measure == measure)?;
     Some((test, own.into_iter().filter(|c| c.measure == measure).collect()))
 }

@@ -1,5 +1,8 @@
 //! What network tests come to, each a measure of its own.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use vtax_load::LatencyHistogram;
 use vtax_load::network::{NetworkResult, TcpFlow};
 use vtax_plan::model::{Cell, Measure, MeasureKind, Plan, Workload};
@@ -28,6 +31,55 @@ pub(crate) const METRICS: &[Info] = &[
 
 /// Percentiles that are metrics.
 pub(crate) const PERCENTILES: [(&str, f64); 3] = [("rtt_p50", 0.5), ("rtt_p95", 0.95), ("rtt_p99", 0.99)];
+
+/// The most telling of these transfers, as measures are called: that with the study's largest window, else the last.
+pub(crate) fn telling<'a>(measures: &[&'a str]) -> Option<&'a str> {
+    measures.iter().find(|m| m.split('.').any(|part| part == "window-64K")).or(measures.last()).copied()
+}
+
+/// Reasons that have a caution each, the most frequent, and tests that one names.
+const MOST_REASONS: usize = 2;
+const MOST_NAMES: usize = 3;
+
+/// Why tests have no figure in trials that count: a kernel may lack what they ask for.
+pub(crate) fn cautions(trials: &[TrialRecord]) -> Vec<String> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let counted = trials.iter().filter(|trial| trial.validity == Validity::Valid);
+    for test in counted.flat_map(|trial| &trial.observations).filter(|test| !test.name.is_empty()) {
+        let Validity::Invalid { detail, .. } = &test.validity else { continue };
+        // Either end may be the first to find out.
+        let why = detail.strip_prefix("the server refuses: ").unwrap_or(detail);
+        reasons.entry(why).or_default().push(&test.name);
+    }
+    let mut reasons: Vec<(&str, Vec<&str>)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, tests)| Reverse(tests.len()));
+    let rest = reasons.split_off(reasons.len().min(MOST_REASONS));
+    let mut cautions: Vec<String> =
+        reasons.into_iter().map(|(why, tests)| without_figure(why, tests)).collect();
+    let others: usize = rest.iter().map(|(_, tests)| tests.len()).sum();
+    if others > 0 {
+        cautions.push(format!(
+            "{others} more tests of trials that count have no figure, for {} reasons.",
+            rest.len()
+        ));
+    }
+    cautions
+}
+
+fn without_figure(why: &str, mut tests: Vec<&str>) -> String {
+    let times = tests.len();
+    tests.sort_unstable();
+    tests.dedup();
+    let more = tests.len().saturating_sub(MOST_NAMES);
+    let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+    tests.truncate(MOST_NAMES);
+    let times = match times {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        n => format!("{n} times"),
+    };
+    format!("Without a figure in trials that count, {times}: {}{others}: {why}.", tests.join(", "))
+}
 
 /// What the tests of a measure are called as measures, in the plan's order; `None` where it isn't one of tests.
 pub(crate) fn names_of_tests(plan: &Plan, measure: &Measure) -> Option<Vec<String>> {
