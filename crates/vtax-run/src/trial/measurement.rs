@@ -12,7 +12,7 @@ use vtax_probe::others::{Census, Others};
 use vtax_store::record::{GeneratorRecord, InvalidReason};
 use vtax_sys::cgroup::Usage;
 use vtax_sys::chain;
-use vtax_sys::clock::{WallClock, unix_ms};
+use vtax_sys::clock::{ClockChange, WallClock, unix_ms};
 use vtax_topology::hops::Hops;
 use vtax_units::Nanos;
 
@@ -88,7 +88,7 @@ impl Measurement {
         let watching = watch_hops(order, agents);
         let (cards, clock) = (Cards::look(site.testbed), WallClock::look());
         let measured = instrument.measure(&mut site, order).map_err(broken)?;
-        let set_by = WallClock::look().set_since(&clock);
+        let clock_change = clock.change();
         let hops = watching.map(told_by_hops);
         let mut facts = testbed.path_facts();
         facts.extend(limit_facts(limit_start, testbed.memory_together()));
@@ -100,7 +100,7 @@ impl Measurement {
         let (snapshots, generators) = (Vec::new(), Vec::new());
         let mut found = Self { measured, facts, hops, snapshots, generators, disturbed: None };
         found.note_probes(probes, (agents, testbed), order, (census, qemus, partner));
-        found.judge_clock(set_by);
+        found.judge_clock(clock_change);
         team.as_ref().map_or_else(|| loader.close_load(), Team::close).map_err(broken)?;
         if let Some(team) = team {
             found.keep(team, order);
@@ -188,10 +188,10 @@ impl Measurement {
     }
 
     /// What the kernel stamps by the wall clock (when a packet came, when a host took over) is wrong across a jump of it.
-    fn judge_clock(&mut self, set_by: Option<f64>) {
-        let Some(by) = set_by else { return };
-        self.facts.insert("host.clock_set".into(), format!("{by:+.3} s"));
-        let why = format!("the host's clock was set by {by:+.3} s, or the host was suspended");
+    fn judge_clock(&mut self, change: Option<ClockChange>) {
+        let Some(change) = change else { return };
+        self.facts.insert("host.clock_set".into(), format!("{:+.3} s", change.by_seconds()));
+        let why = format!("the host's clock was {change}, or the host was suspended");
         self.disturbed = Some(match self.disturbed.take() {
             Some(other) => format!("{why}; {other}"),
             None => why,

@@ -3,7 +3,7 @@
 use std::fs;
 
 use vtax_sys::check::Check;
-use vtax_sys::clock::{WallClock, unix_ms};
+use vtax_sys::clock::{ClockChange, WallClock, unix_ms};
 use vtax_sys::sched::monotonic;
 use vtax_units::Nanos;
 
@@ -21,8 +21,8 @@ struct Found {
     /// What a reading takes.
     reading: Nanos,
     unix_ms: u64,
-    /// Seconds that it was set by while this looked at the host.
-    set_by: Option<f64>,
+    /// How it was set while this looked at the host.
+    change: Option<ClockChange>,
 }
 
 /// Looks at the clock, which was as `earlier` when the doctor began.
@@ -34,18 +34,16 @@ pub(super) fn check(earlier: &WallClock) -> Check {
     }
     let reading = Nanos(monotonic().saturating_sub(begin).0 / u64::from(READINGS));
     let source = source.map_or_else(|_| "an unknown source".to_owned(), |text| text.trim().to_owned());
-    judge(&Found { source, reading, unix_ms: unix_ms(), set_by: WallClock::look().set_since(earlier) })
+    judge(&Found { source, reading, unix_ms: unix_ms(), change: earlier.change() })
 }
 
 fn judge(found: &Found) -> Check {
-    let Found { source, reading, unix_ms, set_by } = found;
+    let Found { source, reading, unix_ms, change } = found;
     let name = "clock";
-    if let Some(by) = set_by {
+    if let Some(change) = change {
         return Check::degraded(
             name,
-            format!(
-                "it was set by {by:+.3} s just now: trials in which that happens don't count and are made again"
-            ),
+            format!("it was {change} just now: trials in which that happens don't count and are made again"),
             "let one service keep the time, and by small steps: `timedatectl` shows which does",
         );
     }
@@ -80,14 +78,17 @@ mod tests {
     #[test]
     fn a_clock_that_jumps_or_was_never_set_or_is_slow_is_told_with_what_helps() {
         let good =
-            || Found { source: "tsc".to_owned(), reading: Nanos(30), unix_ms: 2 * SET_MS, set_by: None };
+            || Found { source: "tsc".to_owned(), reading: Nanos(30), unix_ms: 2 * SET_MS, change: None };
         let found = judge(&good());
         assert_eq!(
             (found.state, found.found.as_str()),
             (State::Ok, "tsc, 30 ns a reading, not set meanwhile")
         );
         for (bad, said) in [
-            (Found { set_by: Some(-3600.0), ..good() }, "set by -3600.000 s"),
+            (
+                Found { change: Some(ClockChange { by_ns: -3_600_000_000_000 }), ..good() },
+                "set by -3600.000 s",
+            ),
             (Found { unix_ms: 86_400_000, ..good() }, "it says 1970-01-02"),
             (
                 Found { source: "acpi_pm".to_owned(), reading: Nanos(3_100), ..good() },
