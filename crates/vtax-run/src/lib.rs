@@ -43,7 +43,7 @@ pub use executor::LabExecutor;
 pub use found::Found;
 pub use guests::PairSupport;
 pub use live::LiveProgress;
-pub use observe::{Observer, RunEvent};
+pub use observe::{Observer, RunEvent, Silent};
 pub use order::Order;
 pub use provenance::{host, provenance};
 pub use runner::{Ended, Executor, Runner};

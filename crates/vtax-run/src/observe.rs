@@ -77,3 +77,11 @@ pub trait Observer: Send + Sync {
     /// Called in order, between the run's own steps: must be quick.
     fn observe(&self, event: &RunEvent<'_>);
 }
+
+/// Watches nothing: for a caller who only wants what comes of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn observe(&self, _: &RunEvent<'_>) {}
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use vtax_plan::model::{MeasureKind, Plan};
-use vtax_run::{Ended, Executor, LiveProgress, Observer, Order, RunError, RunEvent, Runner, Stop};
+use vtax_run::{Ended, Executor, LiveProgress, Observer, Order, RunError, RunEvent, Runner, Silent, Stop};
 use vtax_store::record::{
     CapacityOutcome, Finding, InvalidReason, JournalEntry, Observation, TrialRecord, Validity,
 };
@@ -28,12 +28,6 @@ repeat: {min: 3, max: 3}
 
 fn plan() -> Plan {
     vtax_plan::parse("test", PLAN.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e:?}"))
-}
-
-struct Silent;
-
-impl Observer for Silent {
-    fn observe(&self, _: &RunEvent<'_>) {}
 }
 
 /// Answers with fixed capacities; latency trials are remembered and found invalid, because a

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use vtax_load::{Counts, GeneratorUse, LatencyHistogram, LoadResult};
 use vtax_plan::model::Plan;
-use vtax_run::{Ended, Executor, Observer, Order, RunError, RunEvent, Runner, Stop};
+use vtax_run::{Ended, Executor, Observer, Order, RunError, Runner, Silent, Stop};
 use vtax_store::record::{Finding, InvalidReason, Observation, TrialRecord, Validity};
 use vtax_store::{Provenance, RunDir, RunWriter, TrialWriter};
 use vtax_units::Nanos;
@@ -24,12 +24,6 @@ repeat: {min: 3, max: 30, until: 5%}
 
 fn plan(overrides: &[&str]) -> Plan {
     vtax_plan::parse("test", PLAN.as_bytes(), overrides).unwrap_or_else(|e| panic!("{e}"))
-}
-
-struct Silent;
-
-impl Observer for Silent {
-    fn observe(&self, _: &RunEvent<'_>) {}
 }
 
 /// A machine whose pace wanders: what all trials of one moment share, and scatter of each.

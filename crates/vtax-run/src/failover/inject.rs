@@ -14,6 +14,8 @@ use vtax_sys::clock::unix_time;
 use vtax_sys::sync::{into_inner, lock};
 use vtax_units::Nanos;
 
+use crate::observe::{Observer, RunEvent};
+
 /// Time between two looks at what became of the guest.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -77,6 +79,8 @@ pub(crate) struct Injector<'a> {
     pub(crate) rig: &'a dyn Rig,
     pub(crate) faults: Vec<Fault>,
     pub(crate) revive: Revive<'a>,
+    /// Is told what was done, while the load goes on.
+    pub(crate) observer: &'a dyn Observer,
 }
 
 /// Tells the injecting thread that the load is over, also where the load panics: a scope waits for its threads.
@@ -161,7 +165,11 @@ impl Injector<'_> {
         let protected = self.rig.protected();
         let tried = unix_time();
         let (Hit { host, at, undone }, refused) = match self.rig.inject(fault.kind) {
-            Ok(hit) => (hit, None),
+            Ok(hit) => {
+                let what = format!("measuring, after {}", fault.kind.words());
+                self.observer.observe(&RunEvent::Phase { what: &what });
+                (hit, None)
+            }
             Err(why) => (Hit::elsewhere(tried), Some(why)),
         };
         Done { number, fault, at_unix_ns: at.0, protected, host, refused, undone }

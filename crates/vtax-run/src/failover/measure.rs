@@ -63,7 +63,7 @@ pub(crate) fn measure(
         again().map_err(|e| chain(&e))
     };
     let faults = measure.faults_of(order.cell).copied().collect();
-    let injector = Injector { rig: &rig, faults, revive: &revive };
+    let injector = Injector { rig: &rig, faults, revive: &revive, observer: site.observer };
     let lead = Nanos(LEAD_IN.0.saturating_add(measure.warmup.0));
     let probing = site.routers.map(Probing::start);
     let (held, done) = injector.during(lead, load);

@@ -12,6 +12,7 @@ use vtax_units::Nanos;
 use super::account::{Account, Told};
 use super::inject::{Done, Hit, Injector, Rig};
 use super::seen::Course;
+use crate::observe::{Observer, RunEvent, Silent};
 
 const KILL: FaultKind = FaultKind::Kill(FaultTarget::PrimaryHost);
 const KILL_COPY: FaultKind = FaultKind::Kill(FaultTarget::SecondaryHost);
@@ -63,7 +64,7 @@ fn injector<'a>(
     faults: &[Fault],
     revive: &'a (dyn Fn() -> Result<(), String> + Sync),
 ) -> Injector<'a> {
-    Injector { rig, faults: faults.to_vec(), revive }
+    Injector { rig, faults: faults.to_vec(), revive, observer: &Silent }
 }
 
 #[test]
@@ -81,6 +82,35 @@ fn faults_come_at_their_times_while_the_load_runs() {
     assert_eq!(done[1].refused.as_deref(), Some("there is no such cable"));
     let times = rig.done.lock().unwrap();
     assert!(times[0].0 - begun >= Duration::from_millis(50), "{:?}", times[0].0 - begun);
+}
+
+/// Keeps the phases that it is told.
+#[derive(Default)]
+struct Phases(Mutex<Vec<String>>);
+
+impl Observer for Phases {
+    fn observe(&self, event: &RunEvent<'_>) {
+        if let RunEvent::Phase { what } = event {
+            self.0.lock().unwrap().push((*what).to_owned());
+        }
+    }
+}
+
+#[test]
+fn who_watches_is_told_what_was_done_and_not_what_was_refused() {
+    let (rig, phases, revive) = (Simulated::default(), Phases::default(), || Ok(()));
+    let faults = [fault(0, KILL), fault(5, CUT), fault(10, MEND)];
+    let injector = Injector { observer: &phases, ..injector(&rig, &faults, &revive) };
+    let begun = Instant::now();
+    let load = || {
+        while rig.done.lock().unwrap().len() < 3 && begun.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let ((), done) = injector.during(Nanos::ZERO, load);
+    assert_eq!(done.len(), 3);
+    let told = phases.0.into_inner().unwrap();
+    assert_eq!(told, ["measuring, after kill: primary-host", "measuring, after restore: hosts"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::capacity::Capacity;
 use super::generator::Generator;
 use super::{held, validity};
 use crate::failover::Stretch;
-use crate::observe::{Observer, RunEvent};
+use crate::observe::Silent;
 use crate::order::Order;
 
 const PLAN: &str = "
@@ -44,12 +44,6 @@ fn order(plan: &Plan, offered: Option<f64>, hint: Option<f64>) -> Order<'_> {
         capacity_hint: hint.map(Rate),
         tolerance: Share(0.05),
     }
-}
-
-struct Silent;
-
-impl Observer for Silent {
-    fn observe(&self, _: &RunEvent<'_>) {}
 }
 
 /// A service that answers so many requests per second.

@@ -17,7 +17,7 @@ use vtax_units::{Nanos, Share};
 use super::ends::{Captured, Ends, Made};
 use super::measure;
 use crate::guests::modules;
-use crate::observe::{Observer, RunEvent};
+use crate::observe::Silent;
 use crate::order::Order;
 
 const PLAN: &str = "
@@ -36,12 +36,6 @@ repeat: 1
 
 fn plan(changes: &[&str]) -> Plan {
     vtax_plan::parse("test", PLAN.as_bytes(), changes).unwrap_or_else(|e| panic!("{e}"))
-}
-
-struct Silent;
-
-impl Observer for Silent {
-    fn observe(&self, _: &RunEvent<'_>) {}
 }
 
 /// Answers as a healthy path does; `change` makes it something else.

@@ -13,7 +13,7 @@ use vtax_units::{Nanos, Rate};
 
 use super::benchmark::{Benchmark, Found};
 use super::session::Session;
-use crate::observe::{Observer, RunEvent};
+use crate::observe::Silent;
 
 /// Of the trial.
 const SEED: u64 = 7;
@@ -118,12 +118,6 @@ impl Session for Simulated {
         let pools = Pools { unregistered: 1, registered: 2, busy: 0 };
         Ok(SipResult { phases, stopped, stray, pools, connections: None })
     }
-}
-
-struct Silent;
-
-impl Observer for Silent {
-    fn observe(&self, _: &RunEvent<'_>) {}
 }
 
 fn plan(measure: &str) -> Plan {

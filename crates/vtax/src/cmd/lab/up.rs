@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vtax_lab::{Isolation, Lab, LabOptions};
-use vtax_run::{LabExecutor, Observer, PairSupport, Reach, RunEvent, Standing, Stood, Stop};
+use vtax_run::{LabExecutor, PairSupport, Reach, Silent, Standing, Stood, Stop};
 use vtax_sys::cgroup::RunGroups;
 
 use super::door::{self, Answer, Ask};
@@ -48,13 +48,6 @@ pub(super) fn run(args: &Args) -> Outcome {
         let outcome = hold(&loaded, args.service, &pairs, &listener, place, groups);
         outcome.unwrap_or_else(|failure| report(&failure))
     })
-}
-
-/// Says nothing: the phases of a build by hand take seconds.
-struct Quiet;
-
-impl Observer for Quiet {
-    fn observe(&self, _: &RunEvent<'_>) {}
 }
 
 fn hold(
@@ -111,11 +104,11 @@ fn build(
             Ok((stood, Kept::Lab { _lab: Box::new(lab) }))
         }
         Loaded::Cell { plan, cell } => {
-            let mut executor = LabExecutor::new(plan, options, pairs, stop.clone(), &Quiet).host_cannot()?;
+            let mut executor = LabExecutor::new(plan, options, pairs, stop.clone(), &Silent).host_cannot()?;
             if let Some(obstacle) = executor.obstacle(cell) {
                 return Err(anyhow::anyhow!("{}: {obstacle}", cell.id)).host_cannot();
             }
-            let stood = executor.stand(plan, cell, service, &Quiet).host_cannot()?;
+            let stood = executor.stand(plan, cell, service, &Silent).host_cannot()?;
             Ok((stood, Kept::Executor { _executor: Box::new(executor) }))
         }
     }
