@@ -19,14 +19,15 @@ use super::{
 
 /// What runs when it comes to its end.
 struct Plan {
+    /// In a word.
+    name: &'static str,
     text: &'static str,
     /// Trials of a whole run, at least.
     trials: usize,
-    /// The latest moment at which something befalls it: about when it would be over by itself.
-    longest_ms: u64,
 }
 
 const SMALL: Plan = Plan {
+    name: "small",
     text: "
 vtax: 1
 name: ends
@@ -40,11 +41,14 @@ measure:
 repeat: {min: 2, max: 2, budget: 20s}
 ",
     trials: 4,
-    longest_ms: 4500,
 };
+
+/// About when a run of it is over, in milliseconds.
+const SMALL_LASTS: u64 = 4500;
 
 /// Guests boot, on a network that is made for them.
 const GUEST: Plan = Plan {
+    name: "guest",
     text: "
 vtax: 1
 name: ends
@@ -59,11 +63,11 @@ measure:
 repeat: {min: 2, max: 2, budget: 20s}
 ",
     trials: 2,
-    longest_ms: 12_000,
 };
 
 /// A pair is armed, its host is killed, the other takes over.
 const PAIR: Plan = Plan {
+    name: "pair",
     text: "
 vtax: 1
 name: ends
@@ -79,11 +83,10 @@ repeat: 1
 budget: {sut_memory: 192MiB}
 ",
     trials: 1,
-    longest_ms: 30_000,
 };
 
-/// Of `make torture`. The small one twice: most of its ends are soon over.
-const PLANS: [&Plan; 4] = [&SMALL, &GUEST, &SMALL, &PAIR];
+/// Of `make torture`. The small one more often: its ends are soon over.
+const PLANS: [&Plan; 8] = [&SMALL, &GUEST, &SMALL, &PAIR, &SMALL, &GUEST, &SMALL, &SMALL];
 
 /// Longest time until a run that goes on has come to its end, on a machine that is busy with something else.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -119,8 +122,8 @@ impl End {
     ];
 }
 
-/// What was done in which phase, and what came of it: how often.
-type Told = BTreeMap<(End, String, String), usize>;
+/// What was done to which plan in which phase, and what came of it: how often.
+type Told = BTreeMap<(End, &'static str, String, String), usize>;
 
 /// A place for runs: a small file system of its own, in the test's own mount namespace.
 struct Place {
@@ -267,8 +270,18 @@ fn lose_power(front: u32, run: &Path, moments: &mut Moments) {
     }
 }
 
-/// Does it to a run, lets that go on to its end afterwards, and looks what is left; the phase it was in and what came of it.
-fn befall(end: End, plan: &Plan, moments: &mut Moments, long: bool) -> (String, String) {
+/// How long a whole run takes that nothing befalls, in milliseconds.
+fn lasts(plan: &Plan) -> u64 {
+    let place = Place::new(plan, "size=64m");
+    let started = Instant::now();
+    wait(&mut place.start(&[]), "the run that nothing befalls");
+    assert!(is_complete(&place.run), "{}", place.said());
+    started.elapsed().as_millis() as u64
+}
+
+/// Does it to a run within so many milliseconds, lets that go on to its end afterwards, and looks what is left; the phase it was in
+/// and what came of it.
+fn befall(end: End, plan: &Plan, within: u64, moments: &mut Moments, long: bool) -> (String, String) {
     let drawn = |moments: &mut Moments, from: u64, to: u64| from + moments.next(to - from);
     // First, so that it is no residue of the other's.
     let second = (end == End::SecondRun).then(|| Place::new(&SMALL, "size=64m"));
@@ -288,7 +301,7 @@ fn befall(end: End, plan: &Plan, moments: &mut Moments, long: bool) -> (String, 
     };
     let mut other = second.as_ref().map(|second| second.start(&[]));
     let mut front = place.start(&prefix);
-    std::thread::sleep(Duration::from_millis(moments.next(plan.longest_ms)));
+    std::thread::sleep(Duration::from_millis(moments.next(within)));
     let phase = place.phase();
     let running = front.try_wait().expect("it is a child").is_none();
     match end {
@@ -363,21 +376,30 @@ fn whatever_befalls_a_run_leaves_nothing_and_loses_nothing() {
     let name = "ends::whatever_befalls_a_run_leaves_nothing_and_loses_nothing";
     let Some(mut moments) = alone(name) else { return };
     let long: Option<u64> = std::env::var("VTAX_TORTURE").ok().map(|s| s.parse().expect("seconds"));
+    let within: BTreeMap<&str, u64> = match long {
+        Some(_) => [&SMALL, &GUEST, &PAIR].into_iter().map(|plan| (plan.name, lasts(plan))).collect(),
+        None => BTreeMap::from([(SMALL.name, SMALL_LASTS)]),
+    };
     let (started, mut told) = (Instant::now(), Told::new());
     let mut count = 0;
     loop {
         for end in End::ALL {
             let plan = if long.is_some() { PLANS[moments.next(PLANS.len() as u64) as usize] } else { &SMALL };
-            let (phase, outcome) = befall(end, plan, &mut moments, long.is_some());
-            *told.entry((end, phase, outcome)).or_default() += 1;
+            let (phase, outcome) = befall(end, plan, within[plan.name], &mut moments, long.is_some());
             count += 1;
+            println!("{count:5}  {}", line(end, plan.name, &phase, &outcome));
+            *told.entry((end, plan.name, phase, outcome)).or_default() += 1;
         }
         if started.elapsed().as_secs() >= long.unwrap_or(0) {
             break;
         }
     }
     println!("{count} ends in {:.0?}:", started.elapsed());
-    for ((end, phase, outcome), n) in &told {
-        println!("{n:5}  {:<15} {phase:<14} {outcome}", format!("{end:?}"));
+    for ((end, plan, phase, outcome), n) in &told {
+        println!("{n:5}  {}", line(*end, plan, phase, outcome));
     }
+}
+
+fn line(end: End, plan: &str, phase: &str, outcome: &str) -> String {
+    format!("{:<15} {plan:<6} {phase:<42} {outcome}", format!("{end:?}"))
 }
