@@ -33,6 +33,7 @@ mod spec;
 mod testbed;
 
 pub use attachment::Attachment;
+pub use container::PACKAGE as CONTAINER_PACKAGE;
 pub use disk::Disk;
 pub use error::{LabError, Result};
 pub use fabric::{Fabric, Switch, VmPort, configure_from_outside};

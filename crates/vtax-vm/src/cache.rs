@@ -46,6 +46,12 @@ impl Cache {
         self.dir.join("kernels")
     }
 
+    /// Where `vtax setup` unpacks a package for a user who may not install it: the root that its files are below.
+    #[must_use]
+    pub fn unpacked(&self, package: &str) -> PathBuf {
+        self.dir.join("programs").join(package)
+    }
+
     /// A file or directory directly in the cache.
     pub(crate) fn entry(&self, name: &str) -> PathBuf {
         self.dir.join(name)

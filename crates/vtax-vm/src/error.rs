@@ -27,7 +27,7 @@ pub enum VmError {
         reason: String,
     },
     /// There is no user-mode Linux, or it says nothing sensible about itself.
-    #[error("user-mode Linux can't be used: {reason}; install it with `apt-get install user-mode-linux`")]
+    #[error("user-mode Linux can't be used: {reason}; `vtax setup` brings it")]
     NoUml {
         /// What is missing.
         reason: String,

@@ -28,13 +28,22 @@ pub struct Package {
     /// The system's own service that comes with it. It is neither started nor enabled: a server that
     /// runs beside the one that is measured takes its port and its CPU time.
     pub unit: Option<String>,
+    /// Whether it runs from where it is unpacked as well: a user who may not install it gets it there ([`Cache::unpacked`]).
+    pub runs_unpacked: bool,
 }
 
 impl Package {
     /// The package `name`, unnecessary where any of `programs` is there.
     #[must_use]
     pub fn new(name: &str, programs: &[&str]) -> Self {
-        Self { name: name.to_owned(), programs: programs.iter().map(|&p| p.to_owned()).collect(), unit: None }
+        let programs = programs.iter().map(|&p| p.to_owned()).collect();
+        Self { name: name.to_owned(), programs, unit: None, runs_unpacked: false }
+    }
+
+    /// One that runs from where it is unpacked as well.
+    #[must_use]
+    pub fn or_unpacked(self) -> Self {
+        Self { runs_unpacked: true, ..self }
     }
 
     /// With this unit of systemd, `nginx.service`.
@@ -60,6 +69,9 @@ impl Package {
         !self.programs.iter().any(|program| places.iter().any(|dir| dir.join(program).is_file()))
     }
 }
+
+/// The file of an unpacked package that says which version it is.
+const LIST: &str = "vtax-packages";
 
 /// What to set up.
 #[derive(Debug, Clone)]
@@ -110,10 +122,20 @@ pub struct Report {
 pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let _lock = lock(&options.cache)?;
     options.cache.sweep()?;
-    let missing: Vec<&Package> = options.packages.iter().filter(|p| p.is_missing()).collect();
+    let mut missing = missing(options);
+    let mut archive = apt::Archive::new();
+    let (mut unpacked, mut not_unpacked) = (Vec::new(), Vec::new());
+    if !apt::may_install() {
+        for package in missing.extract_if(.., |p| p.runs_unpacked) {
+            let program = in_cache(package);
+            match private::fetch(&options.cache, &program, &mut archive, progress) {
+                Ok(what) => unpacked.extend(what),
+                Err(e) => not_unpacked.push(chain(&e)),
+            }
+        }
+    }
     let units: Vec<&str> = missing.iter().filter_map(|p| p.unit.as_deref()).collect();
     let missing = names(&missing);
-    let mut archive = apt::Archive::new();
     let (installed, to_install) = match missing.is_empty() {
         true => (Vec::new(), None),
         false if apt::may_install() => {
@@ -123,7 +145,6 @@ pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Rep
         }
         false => (Vec::new(), Some(apt::install_command(&missing))),
     };
-    let (mut unpacked, mut not_unpacked) = (Vec::new(), Vec::new());
     for program in &options.private {
         match private::fetch(&options.cache, program, &mut archive, progress) {
             Ok(what) => unpacked.extend(what),
@@ -152,6 +173,22 @@ pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Rep
         newer_qemu,
         no_newer_qemu,
     })
+}
+
+/// Packages that are neither installed nor unpacked.
+fn missing(options: &SetupOptions) -> Vec<&Package> {
+    let unpacked = |p: &Package| p.runs_unpacked && options.cache.unpacked(&p.name).join(LIST).is_file();
+    options.packages.iter().filter(|p| p.is_missing() && !unpacked(p)).collect()
+}
+
+/// A package as something that is unpacked.
+fn in_cache(package: &Package) -> PrivateProgram {
+    PrivateProgram {
+        packages: vec![package.name.clone()],
+        programs: Vec::new(),
+        place: format!("programs/{}", package.name),
+        list: LIST.to_owned(),
+    }
 }
 
 /// Each package's name once: one can have several of what is missing.
@@ -199,6 +236,33 @@ mod tests {
         let [one, two, three] =
             [("tgt", "tgtd"), ("fio", "fio"), ("tgt", "tgtadm")].map(|(n, p)| Package::new(n, &[p]));
         assert_eq!(names(&[&one, &two, &three]), ["tgt", "fio"]);
+    }
+
+    #[test]
+    fn what_runs_unpacked_is_missing_until_it_is_installed_or_unpacked() {
+        let directory = tempfile::tempdir().unwrap();
+        let none = |name: &str| Package::new(name, &["no-such-program"]);
+        let options = SetupOptions {
+            cache: Cache::at(directory.path()),
+            packages: vec![
+                none("runc").or_unpacked(),
+                none("fio"),
+                Package::new("dash", &["sh"]).or_unpacked(),
+            ],
+            private: Vec::new(),
+            renew: false,
+            fault_tolerance: false,
+        };
+        let missing = |options| names(&super::missing(options));
+        assert_eq!(missing(&options), ["runc", "fio"]);
+        for package in &options.packages[..2] {
+            let place = options.cache.entry(&in_cache(package).place);
+            assert_eq!(place, options.cache.unpacked(&package.name));
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::write(place.join(LIST), "").unwrap();
+        }
+        // A package that must be installed is no better for being unpacked.
+        assert_eq!(missing(&options), ["fio"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use vtax_units::Bytes;
 
+use crate::cache::Cache;
 use crate::contract::{HOSTNAME_KEY, PORT_KEY, ROLE_AGENT, ROLE_KEY, ROOT_HOSTFS, ROOT_KEY, UML_PORT};
 use crate::error::{Result, VmError};
 use crate::initrd;
@@ -19,10 +20,10 @@ use crate::tool::{self, Life};
 pub const PACKAGE: &str = "user-mode-linux";
 /// The program.
 pub const PROGRAM: &str = "linux.uml";
-/// Where it is.
-const PLACES: [&str; 2] = ["/usr/local/bin", "/usr/bin"];
+/// Where it is below a root.
+const PLACES: [&str; 2] = ["usr/local/bin", "usr/bin"];
 /// Where its modules are, by release.
-const MODULES: &str = "/usr/lib/uml/modules";
+const MODULES: &str = "usr/lib/uml/modules";
 /// What its files need: a private layer over the host's.
 const NEEDED: [&str; 1] = ["overlay"];
 /// Memory that its kernel takes itself, with room for its first processes.
@@ -62,15 +63,16 @@ impl Uml {
     /// Where something is missing, with the package that has it.
     pub fn prepare(init: &Path) -> Result<Self> {
         let missing = |reason: String| VmError::NoUml { reason };
-        let found = PLACES.iter().map(|place| Path::new(place).join(PROGRAM)).find(|path| path.is_file());
-        let program = found.ok_or_else(|| missing(format!("{PROGRAM} is not installed")))?;
+        let roots = [PathBuf::from("/"), Cache::of_user().unpacked(PACKAGE)];
+        let found = roots.iter().find_map(|root| Some((root, program_below(root)?)));
+        let (root, program) = found.ok_or_else(|| missing(format!("{PROGRAM} is not installed")))?;
         let told = tool::run(tool::command(&program.to_string_lossy()).arg("--version"), Life::Bound)?;
         let release = told.trim().to_owned();
         let plain = |c: char| c.is_ascii_alphanumeric() || ".-+_".contains(c);
         if release.is_empty() || !release.chars().all(plain) || release.starts_with('.') {
             return Err(missing(format!("it says that its release is `{}`", release.escape_debug())));
         }
-        let modules = ModuleTree::read(&release, &Path::new(MODULES).join(&release))?.closure(&NEEDED)?;
+        let modules = ModuleTree::read(&release, &root.join(MODULES).join(&release))?.closure(&NEEDED)?;
         let archive = initrd::build(init, &modules)?;
         let initrd = initrd::memory_file(&archive).map_err(VmError::io("create", "initrd in memory"))?;
         Ok(Self { program, release, initrd, initrd_bytes: archive.len() })
@@ -126,6 +128,10 @@ impl Uml {
             format!("{HOSTNAME_KEY}={name}"),
         ]
     }
+}
+
+fn program_below(root: &Path) -> Option<PathBuf> {
+    PLACES.iter().map(|place| root.join(place).join(PROGRAM)).find(|path| path.is_file())
 }
 
 #[cfg(test)]

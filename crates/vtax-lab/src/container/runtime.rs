@@ -1,5 +1,6 @@
 //! Finding and calling an OCI runtime.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -7,11 +8,14 @@ use std::time::Duration;
 
 use vtax_sys::PidFd;
 use vtax_sys::spawn::Spawn;
+use vtax_vm::Cache;
 
 use crate::error::{LabError, OnPath, Result, While};
 
 /// In order of preference: crun starts faster.
 const KNOWN: [&str; 2] = ["crun", "runc"];
+/// The package that `vtax setup` installs or unpacks where none is there.
+pub const PACKAGE: &str = "runc";
 /// How long a runtime may take to start or delete a container.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -28,11 +32,10 @@ pub(crate) struct Runtime {
 impl Runtime {
     /// The first known runtime with which `works` succeeds.
     pub(crate) fn find(works: impl Fn(&Self) -> Result<()>) -> Result<Self> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
+        let (path, cache) = (std::env::var_os("PATH").unwrap_or_default(), Cache::of_user());
         let mut reasons = Vec::new();
         for name in KNOWN {
-            let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/bin".into()]);
-            let Some(program) = places.map(|dir| dir.join(name)).find(|p| p.is_file()) else {
+            let Some(program) = locate(name, &path, &cache) else {
                 reasons.push(format!("{name} is not installed"));
                 continue;
             };
@@ -55,7 +58,7 @@ impl Runtime {
             }
         }
         let fix = if reasons.iter().all(|r| r.ends_with("not installed")) {
-            "install one with `apt-get install crun`, or `runc`"
+            "`vtax setup` brings one"
         } else {
             "run as root on a kernel with overlay, or see what `vtax doctor` says about containers"
         };
@@ -125,6 +128,13 @@ impl Runtime {
     }
 }
 
+/// A program of this name: what is installed comes before what was unpacked.
+fn locate(name: &str, path: &OsStr, cache: &Cache) -> Option<PathBuf> {
+    let unpacked = cache.unpacked(PACKAGE).join("usr/sbin");
+    let places = std::env::split_paths(path).chain(["/usr/sbin".into(), "/usr/bin".into(), unpacked]);
+    places.map(|dir| dir.join(name)).find(|program| program.is_file())
+}
+
 /// What a program said before the trace of a crash, which Go sets off by an empty line.
 fn above_trace(said: &str) -> &str {
     said.split("\n\n").next().unwrap_or(said)
@@ -141,6 +151,20 @@ fn version(program: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_installed_comes_before_what_was_unpacked() {
+        let directory = tempfile::tempdir().unwrap();
+        let (cache, bin) = (Cache::at(directory.path().join("cache")), directory.path().join("bin"));
+        let unpacked = cache.unpacked(PACKAGE).join("usr/sbin");
+        let located = || locate("no-such-runtime", bin.as_os_str(), &cache);
+        assert_eq!(located(), None);
+        for place in [&unpacked, &bin] {
+            fs::create_dir_all(place).unwrap();
+            fs::write(place.join("no-such-runtime"), "").unwrap();
+            assert_eq!(located(), Some(place.join("no-such-runtime")));
+        }
+    }
 
     #[test]
     fn a_crash_is_told_without_its_trace() {

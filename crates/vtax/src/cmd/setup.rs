@@ -73,8 +73,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     // qemu-img makes disks of guests in the format qcow2.
     let disks = Package::new("qemu-utils", &["qemu-img"]);
-    let uml = Package::new(vtax_vm::UML_PACKAGE, &[vtax_vm::UML_PROGRAM]);
-    let mut packages = vec![Package::qemu(), disks, Package::new("runc", &["crun", "runc"]), uml];
+    // These need nothing but the C library and, the runtime, one that apt itself needs.
+    let uml = Package::new(vtax_vm::UML_PACKAGE, &[vtax_vm::UML_PROGRAM]).or_unpacked();
+    let runtime = Package::new(vtax_lab::CONTAINER_PACKAGE, &["crun", "runc"]).or_unpacked();
+    let mut packages = vec![Package::qemu(), disks, runtime, uml];
     if !args.no_fault_tolerance {
         // Makes the images with the files of protected guests.
         packages.push(Package::new("e2fsprogs", &["mke2fs"]));
