@@ -126,13 +126,20 @@ pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Rep
     let mut archive = apt::Archive::new();
     let (mut unpacked, mut not_unpacked) = (Vec::new(), Vec::new());
     if !apt::may_install() {
-        for package in missing.extract_if(.., |p| p.runs_unpacked) {
-            let program = in_cache(package);
-            match private::fetch(&options.cache, &program, &mut archive, progress) {
-                Ok(what) => unpacked.extend(what),
-                Err(e) => not_unpacked.push(chain(&e)),
+        missing.retain(|package| {
+            if !package.runs_unpacked {
+                return true;
             }
-        }
+            match private::fetch(&options.cache, &in_cache(package), &mut archive, progress) {
+                Ok(what) => unpacked.extend(what),
+                // It is still missing, and can be installed by somebody who may.
+                Err(e) => {
+                    not_unpacked.push(chain(&e));
+                    return true;
+                }
+            }
+            false
+        });
     }
     let units: Vec<&str> = missing.iter().filter_map(|p| p.unit.as_deref()).collect();
     let missing = names(&missing);
