@@ -2,7 +2,7 @@
 //! descriptors, little memory, a second run, a loss of power.
 //!
 //! A sample here; `make torture` goes on with random moments, amounts and plans for as long as it is told (`VTAX_TORTURE`, in
-//! seconds), and prints what was done in which phase and what came of it.
+//! seconds), lets several ends befall a run one after the other, and prints what was done in which phase and what came of it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ const PLANS: [&Plan; 8] = [&SMALL, &GUEST, &SMALL, &PAIR, &SMALL, &GUEST, &SMALL
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// What befalls a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Killed,
     /// One of its processes, whichever.
@@ -122,14 +122,14 @@ impl End {
     ];
 }
 
-/// What was done to which plan in which phase, and what came of it: how often.
-type Told = BTreeMap<(End, &'static str, String, String), usize>;
+/// What a disk has room for that is not to be full.
+const ROOMY: &str = "size=64m,nr_inodes=100000";
 
-/// A place for runs: a small file system of its own, in the test's own mount namespace.
+/// A place for a run: a small file system of its own, in the test's own mount namespace.
 struct Place {
     directory: tempfile::TempDir,
-    plan: PathBuf,
-    trials: usize,
+    plan: &'static Plan,
+    file: PathBuf,
     run: PathBuf,
     before: Snapshot,
 }
@@ -150,19 +150,35 @@ fn path(path: &Path) -> &str {
 }
 
 impl Place {
-    fn new(plan: &Plan, options: &str) -> Self {
+    fn new(plan: &'static Plan) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let disk = directory.path().join("disk");
         std::fs::create_dir(&disk).expect("a directory");
-        mount(&["-t", "tmpfs", "-o", options, "none", path(&disk)], "mount");
+        mount(&["-t", "tmpfs", "-o", ROOMY, "none", path(&disk)], "mount");
         let file = directory.path().join("plan.yaml");
         std::fs::write(&file, plan.text).expect("a plan");
         let run = disk.join("run");
-        Self { run, plan: file, trials: plan.trials, directory, before: Snapshot::take() }
+        Self { run, file, plan, directory, before: Snapshot::take() }
+    }
+
+    /// Leaves on the disk the room that the options say.
+    fn limit(&self, options: &str) {
+        let disk = self.directory.path().join("disk");
+        mount(&["-o", &format!("remount,{options}"), path(&disk)], "mount");
+    }
+
+    /// The kibibytes and the inodes that are taken.
+    fn taken(&self) -> (u64, u64) {
+        let disk = rustix::fs::statvfs(&self.directory.path().join("disk")).expect("its sizes");
+        ((disk.f_blocks - disk.f_bfree) * disk.f_frsize / 1024, disk.f_files - disk.f_ffree)
     }
 
     /// Starts the run, or goes on with it, by a program that changes what it may.
     fn start(&self, prefix: &[String]) -> Child {
+        if !self.run.join("journal.jsonl").exists() || finished_nothing(&self.run) {
+            // It ended before its first line: there is no run to go on with, and nothing to lose.
+            let _ = std::fs::remove_dir_all(&self.run);
+        }
         let log = std::fs::File::create(self.directory.path().join("log")).expect("a file");
         let mut words = prefix.iter().map(std::ffi::OsString::from);
         let mut command = match words.next() {
@@ -173,7 +189,7 @@ impl Place {
             }
             None => Command::new(program()),
         };
-        command.args(arguments(&self.plan, &self.run)).stdin(Stdio::null()).stdout(Stdio::null());
+        command.args(arguments(&self.file, &self.run)).stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(log).spawn().expect("vtax starts")
     }
 
@@ -271,34 +287,33 @@ fn lose_power(front: u32, run: &Path, moments: &mut Moments) {
 }
 
 /// How long a whole run takes that nothing befalls, in milliseconds.
-fn lasts(plan: &Plan) -> u64 {
-    let place = Place::new(plan, "size=64m");
+fn lasts(plan: &'static Plan) -> u64 {
+    let place = Place::new(plan);
     let started = Instant::now();
     wait(&mut place.start(&[]), "the run that nothing befalls");
     assert!(is_complete(&place.run), "{}", place.said());
     started.elapsed().as_millis() as u64
 }
 
-/// Does it to a run within so many milliseconds, lets that go on to its end afterwards, and looks what is left; the phase it was in
-/// and what came of it.
-fn befall(end: End, plan: &Plan, within: u64, moments: &mut Moments, long: bool) -> (String, String) {
+/// Does it to a run within so many milliseconds, and looks what is left; the phase it was in and what came of it.
+fn befall(end: End, place: &Place, within: u64, moments: &mut Moments, long: bool) -> (String, String) {
     let drawn = |moments: &mut Moments, from: u64, to: u64| from + moments.next(to - from);
     // First, so that it is no residue of the other's.
-    let second = (end == End::SecondRun).then(|| Place::new(&SMALL, "size=64m"));
-    let place = Place::new(
-        plan,
-        &match end {
-            End::DiskFull => format!("size={}k", drawn(moments, 12, 600)),
-            End::InodesGone => format!("size=64m,nr_inodes={}", drawn(moments, 4, 50)),
-            _ => "size=64m".to_owned(),
-        },
-    );
+    let second = (end == End::SecondRun).then(|| Place::new(&SMALL));
+    let before = Snapshot::take();
+    let (taken, inodes) = place.taken();
+    match end {
+        End::DiskFull => place.limit(&format!("size={}k", taken + drawn(moments, 12, 600))),
+        End::InodesGone => place.limit(&format!("nr_inodes={}", inodes + drawn(moments, 4, 50))),
+        _ => {}
+    }
     let limit = |what: &str, n: u64| vec!["prlimit".to_owned(), format!("--{what}={n}:{n}"), "--".to_owned()];
     let prefix = match end {
         End::FewDescriptors => limit("nofile", if long { drawn(moments, 16, 257) } else { 256 }),
         End::LittleMemory => limit("as", drawn(moments, 20, 400) << 20),
         _ => Vec::new(),
     };
+    let kept = finished_trials(&place.run);
     let mut other = second.as_ref().map(|second| second.start(&[]));
     let mut front = place.start(&prefix);
     std::thread::sleep(Duration::from_millis(moments.next(within)));
@@ -315,21 +330,18 @@ fn befall(end: End, plan: &Plan, within: u64, moments: &mut Moments, long: bool)
         _ => {}
     }
     let status = wait(&mut front, "the run");
-    let said = place.said();
     if let (Some(other), Some(second)) = (&mut other, &second) {
         wait(other, "the second run");
         assert!(is_complete(&second.run), "the second run: {}", second.said());
     }
-    expect_nothing_left(&place.before, 0, Duration::ZERO);
-    let outcome = judge(end, &place, status, &said);
-    drop(second);
-    (phase, outcome)
+    expect_nothing_left(&before, 0, Duration::ZERO);
+    place.limit(ROOMY);
+    (phase, judge(end, place, status, kept))
 }
 
-/// Whether the end was clean, no finished trial is lost, and the run goes on; how it ended, in a word.
-fn judge(end: End, place: &Place, status: ExitStatus, said: &str) -> String {
-    let complete = is_complete(&place.run);
-    let kept = finished_trials(&place.run);
+/// Whether the end was clean and no trial is lost of those that were finished before; how it ended, in a word.
+fn judge(end: End, place: &Place, status: ExitStatus, kept: usize) -> String {
+    let (complete, said) = (is_complete(&place.run), place.said());
     let killed = matches!(end, End::Killed | End::PartKilled | End::LittleMemory | End::PowerLoss);
     let known = killed || matches!(status.code(), Some(0 | 3));
     assert!(known, "{end:?}: {status}: {said}");
@@ -340,31 +352,69 @@ fn judge(end: End, place: &Place, status: ExitStatus, said: &str) -> String {
     if !complete && matches!(end, End::DiskFull | End::InodesGone) {
         assert!(said.contains("space") && said.lines().count() < 25, "{end:?}: {said}");
     }
-    let disk = place.directory.path().join("disk");
-    mount(&["-o", "remount,size=64m,nr_inodes=100000", path(&disk)], "mount");
-    if !place.run.join("journal.jsonl").exists() || finished_nothing(&place.run) {
-        // It ended before its first line: there is no run to go on with, and nothing to lose.
-        let _ = std::fs::remove_dir_all(&place.run);
+    let now = finished_trials(&place.run);
+    assert!(now >= kept, "{end:?}: {kept} trials were finished, {now} are left: {said}");
+    match complete {
+        true => "went to its end".to_owned(),
+        false => format!("ended ({} of {} kept)", now.min(place.plan.trials), place.plan.trials),
     }
-    // What wanted only its report has it from `vtax report`; all others go on.
+}
+
+/// Lets the run go on to its end. What wanted only its report has it from `vtax report`.
+fn expect_its_end(place: &Place) {
+    let kept = finished_trials(&place.run);
     let mut again = place.start(&[]);
     let status = wait(&mut again, "the run that goes on");
     let told = place.said();
-    assert!(is_complete(&place.run) && matches!(status.code(), Some(0 | 3)), "{end:?}: {status}: {told}");
-    assert!(place.run.join("report.html").exists(), "{end:?}: {told}");
-    assert!(finished_trials(&place.run) >= kept, "{end:?}: {kept} trials were finished: {told}");
+    assert!(is_complete(&place.run) && matches!(status.code(), Some(0 | 3)), "{status}: {told}");
+    assert!(place.run.join("report.html").exists(), "{told}");
+    assert!(finished_trials(&place.run) >= kept, "{kept} trials were finished: {told}");
     let trials = vtax_store::RunDir::open(&place.run).and_then(|run| run.trials()).expect("it is read");
-    assert!(trials.len() >= place.trials, "{end:?}: {} trials", trials.len());
+    assert!(trials.len() >= place.plan.trials, "{} trials", trials.len());
     expect_nothing_left(&place.before, 0, Duration::ZERO);
-    match complete {
-        true => "went to its end".to_owned(),
-        false => format!("ended, then went on ({} of {} kept)", kept.min(place.trials), place.trials),
-    }
 }
 
 /// Whether a journal has not even its first line.
 fn finished_nothing(run: &Path) -> bool {
     !std::fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default().contains('\n')
+}
+
+/// What was done, and what came of it: how often.
+#[derive(Default)]
+struct Tally {
+    lines: BTreeMap<String, usize>,
+    count: usize,
+}
+
+impl Tally {
+    #[allow(clippy::print_stdout, reason = "what torture found is its purpose")]
+    fn add(&mut self, line: String) {
+        self.count += 1;
+        println!("{:5}  {line}", self.count);
+        *self.lines.entry(line).or_default() += 1;
+    }
+}
+
+/// One end after the other befalls a run until it comes to its own, or there is no other; then it goes on to its own.
+fn torment(
+    plan: &'static Plan,
+    ends: impl Iterator<Item = End>,
+    within: u64,
+    moments: &mut Moments,
+    long: bool,
+    tally: &mut Tally,
+) {
+    let place = Place::new(plan);
+    for end in ends {
+        let begun = if place.run.join("journal.jsonl").exists() { "resumed" } else { "new" };
+        let (phase, outcome) = befall(end, &place, within, moments, long);
+        let end = format!("{end:?}");
+        tally.add(format!("{end:<15} {:<6} {begun:<8} {phase:<42} {outcome}", plan.name));
+        if is_complete(&place.run) {
+            break;
+        }
+    }
+    expect_its_end(&place);
 }
 
 #[test]
@@ -376,30 +426,24 @@ fn whatever_befalls_a_run_leaves_nothing_and_loses_nothing() {
     let name = "ends::whatever_befalls_a_run_leaves_nothing_and_loses_nothing";
     let Some(mut moments) = alone(name) else { return };
     let long: Option<u64> = std::env::var("VTAX_TORTURE").ok().map(|s| s.parse().expect("seconds"));
-    let within: BTreeMap<&str, u64> = match long {
-        Some(_) => [&SMALL, &GUEST, &PAIR].into_iter().map(|plan| (plan.name, lasts(plan))).collect(),
-        None => BTreeMap::from([(SMALL.name, SMALL_LASTS)]),
+    let (started, mut tally) = (Instant::now(), Tally::default());
+    let Some(seconds) = long else {
+        let mut ends = End::ALL.into_iter().peekable();
+        while ends.peek().is_some() {
+            torment(&SMALL, ends.by_ref().take(3), SMALL_LASTS, &mut moments, false, &mut tally);
+        }
+        return;
     };
-    let (started, mut told) = (Instant::now(), Told::new());
-    let mut count = 0;
-    loop {
-        for end in End::ALL {
-            let plan = if long.is_some() { PLANS[moments.next(PLANS.len() as u64) as usize] } else { &SMALL };
-            let (phase, outcome) = befall(end, plan, within[plan.name], &mut moments, long.is_some());
-            count += 1;
-            println!("{count:5}  {}", line(end, plan.name, &phase, &outcome));
-            *told.entry((end, plan.name, phase, outcome)).or_default() += 1;
-        }
-        if started.elapsed().as_secs() >= long.unwrap_or(0) {
-            break;
-        }
+    let within: BTreeMap<&str, u64> =
+        [&SMALL, &GUEST, &PAIR].into_iter().map(|plan| (plan.name, lasts(plan))).collect();
+    while started.elapsed().as_secs() < seconds {
+        let plan = PLANS[moments.next(PLANS.len() as u64) as usize];
+        let ends: Vec<End> =
+            (0..=moments.next(5)).map(|_| End::ALL[moments.next(End::ALL.len() as u64) as usize]).collect();
+        torment(plan, ends.into_iter(), within[plan.name], &mut moments, true, &mut tally);
     }
-    println!("{count} ends in {:.0?}:", started.elapsed());
-    for ((end, plan, phase, outcome), n) in &told {
-        println!("{n:5}  {}", line(*end, plan, phase, outcome));
+    println!("{} ends in {:.0?}:", tally.count, started.elapsed());
+    for (line, n) in &tally.lines {
+        println!("{n:5}  {line}");
     }
-}
-
-fn line(end: End, plan: &str, phase: &str, outcome: &str) -> String {
-    format!("{:<15} {plan:<6} {phase:<42} {outcome}", format!("{end:?}"))
 }
