@@ -10,6 +10,7 @@ use std::time::Duration;
 use vtax_sys::PidFd;
 use vtax_sys::spawn::Spawn;
 use vtax_units::CpuSet;
+use vtax_vm::Cache;
 
 use crate::error::{LabError, OnPath, Result, While};
 use crate::process_io::{ENVIRONMENT, output_file, tail};
@@ -29,10 +30,11 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Where it is.
+    /// Where it is: installed, or unpacked by `vtax setup` for a user who may not install it.
     pub(crate) fn find(self) -> Result<PathBuf> {
         let places = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-        let found = places.iter().map(|dir| Path::new(dir).join(self.name)).find(|p| p.is_file());
+        let installed = places.iter().map(|dir| Path::new(dir).join(self.name)).find(|p| p.is_file());
+        let found = installed.or_else(|| Cache::of_user().program(self.package, self.name));
         found.ok_or(LabError::NotInstalled { program: self.name, package: self.package })
     }
 

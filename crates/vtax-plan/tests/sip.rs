@@ -155,6 +155,13 @@ fn the_time_counts_registration_and_steps() {
     // From 50/s by 10/s to the 2,000/s taken for granted: 196 steps, but at most 100.
     let staircase = sized(&["measure={ims: {ramp: steps}}"]);
     assert!((180_000.0..182_000.0).contains(&staircase), "{staircase}");
+    // What is too much for the service leaves transactions without an answer: 32 s each time, or 6.4 s.
+    let search = |t1: &str| {
+        let workload = format!("workload={{sip: {{subscribers: 1000, t1: {t1}}}}}");
+        sized(&[&workload, "measure={ims: {ramp: {search: {start: 50/s, precision: 25%}}}}"])
+    };
+    let [slow, quick] = ["500ms", "100ms"].map(search);
+    assert!((slow - quick - 2.0 * 25.6).abs() < 1.0, "{slow} {quick}");
 }
 
 #[test]
@@ -166,4 +173,18 @@ fn too_few_subscribers_are_pointed_out() {
         cautions.iter().any(|c| c.contains("about 1750 subscribers are in calls at a time, of 800")),
         "{cautions:?}"
     );
+}
+
+#[test]
+fn a_search_that_ends_for_want_of_subscribers_is_pointed_out() {
+    let told = |max: &str| {
+        let measure = format!("measure={{ims: {{ramp: {{search: {{start: 10/s, max: {max}}}}}}}}}");
+        let workload = "workload={sip: {subscribers: 1000, ring_time: 100ms, hold_time: 300ms}}";
+        let plan = plan(&[workload, &measure]);
+        cautions(&plan, &estimate(&plan, &Assumptions::KVM))
+    };
+    // 1,000/s of 0.4 s keep 400 subscribers in calls, half of the 800 that are registered.
+    let (far, near) = (told("5000/s"), told("1000/s"));
+    assert!(far.iter().any(|c| c.contains("the search goes to 1000/s and not to 5000/s")), "{far:?}");
+    assert!(!near.iter().any(|c| c.contains("the search goes to")), "{near:?}");
 }

@@ -59,6 +59,14 @@ pub(crate) fn much(ratio: f64, unit: &str) -> String {
     if number.is_empty() { words.to_owned() } else { format!("{number} {words}") }
 }
 
+/// An end of what a ratio may be, where the other isn't known: `at most 1/35 as much`, `at least 2x as long`, `at least 41 % less`.
+pub(crate) fn bounded(ratio: f64, is_upper: bool, unit: &str) -> String {
+    // What is less is told by how much is missing, which grows as the ratio falls.
+    let turned = matches!(parts(ratio, unit).1, "less" | "shorter");
+    let word = if is_upper == turned { "at least" } else { "at most" };
+    format!("{word} {}", much(ratio, unit))
+}
+
 /// [`much`] as a number, empty where there is nothing to count, and the words behind it.
 fn parts(ratio: f64, unit: &str) -> (String, &'static str) {
     let time = unit.starts_with("ns");
@@ -242,6 +250,21 @@ mod tests {
         }
         assert_eq!(much(2.5, "ns"), "2.5x as long");
         assert_eq!(much(0.9, "ns"), "10 % shorter");
+    }
+
+    #[test]
+    fn an_end_is_said_in_the_direction_of_its_words() {
+        for (ratio, is_upper, text) in [
+            (1.0 / 35.0, true, "at most 1/35 as much"),
+            (0.59, true, "at least 41 % less"),
+            (0.9, false, "at most 10 % less"),
+            (1.2, true, "at most 20 % more"),
+            (1.2, false, "at least 20 % more"),
+            (2.5, false, "at least 2.5x as much"),
+        ] {
+            assert_eq!(bounded(ratio, is_upper, "req/s"), text);
+        }
+        assert_eq!(bounded(0.9, true, "ns"), "at least 10 % shorter");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use vtax_store::summary::{Better, Comparison, Verdict};
 use crate::chapter::Chapter;
 use crate::data::RunData;
 use crate::families::{metrics, named};
-use crate::format::{much, much_within, span};
+use crate::format::{bounded, much, much_within, span};
 use crate::metric::Info;
 
 /// One sentence for each verdict, on the first primary metric that was measured; on what the plan asks first, where it does.
@@ -74,20 +74,27 @@ fn anything((low, high): (f64, f64), unit: &str) -> String {
     if said.starts_with("between") { format!("anything {said}") } else { format!("anything from {said}") }
 }
 
+/// The end of a comparison's own ratio that is known where the other isn't, and whether it is the upper one.
+fn end(info: Option<&Info>, c: &Comparison) -> Option<(f64, bool)> {
+    let higher = info.is_some_and(|m| m.better == Better::Higher);
+    match (c.verdict, c.tax, c.at_least, c.at_most) {
+        (Verdict::Worse, None, Some(t), _) => Some((own(info, t), higher)),
+        (Verdict::Better, None, _, Some(t)) => Some((own(info, t), !higher)),
+        _ => None,
+    }
+}
+
 /// `10.5x as much (8.2x to 13x)`, `at most 1/35 as much`, `anything between 6.0 % less and 49 % more`.
 fn amount(c: &Comparison) -> String {
     let info = named(&c.metric);
     let unit = info.map_or("", |m| m.unit);
-    let higher = info.is_some_and(|m| m.better == Better::Higher);
-    let (least, most) = if higher { ("at most", "at least") } else { ("at least", "at most") };
     match (c.verdict, c.tax, c.interval) {
         (Verdict::Inconclusive, Some(_), Some(interval)) => anything(ends(info, interval), unit),
         (_, Some(t), Some(interval)) => much_within(own(info, t), ends(info, interval), unit),
         (_, Some(t), None) => format!("perhaps {} ({})", much(own(info, t), unit), c.reason),
-        _ => match (c.verdict, c.at_least, c.at_most) {
-            (Verdict::Worse, Some(t), _) => format!("{least} {}", much(own(info, t), unit)),
-            (Verdict::Better, _, Some(t)) => format!("{most} {}", much(own(info, t), unit)),
-            _ => c.reason.clone(),
+        _ => match end(info, c) {
+            Some((ratio, is_upper)) => bounded(ratio, is_upper, unit),
+            None => c.reason.clone(),
         },
     }
 }
@@ -101,7 +108,13 @@ fn amounts(several: &[&Comparison]) -> String {
         let widest = intervals.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         return widest.map_or_else(|| "without figures".to_owned(), |widest| anything(widest, unit));
     }
-    let ratios = || several.iter().filter_map(|c| c.tax.or(c.at_least).or(c.at_most)).map(|t| own(info, t));
+    // Of some only one end is known, and so of all of them together: what is true of each.
+    if let Some((_, is_upper)) = several.iter().find_map(|c| end(info, c)) {
+        let ends = several.iter().filter_map(|c| c.tax.map(|t| own(info, t)).or(end(info, c).map(|e| e.0)));
+        let weakest = ends.reduce(if is_upper { f64::max } else { f64::min });
+        return weakest.map_or_else(|| "without figures".to_owned(), |ratio| bounded(ratio, is_upper, unit));
+    }
+    let ratios = || several.iter().filter_map(|c| c.tax).map(|t| own(info, t));
     match (ratios().reduce(f64::min), ratios().reduce(f64::max)) {
         (Some(low), Some(high)) => span(low, high, unit),
         _ => "without figures".to_owned(),

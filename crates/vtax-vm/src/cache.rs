@@ -52,6 +52,13 @@ impl Cache {
         self.dir.join("programs").join(package)
     }
 
+    /// A program of an unpacked package; `None` where that has none of this name, or isn't unpacked.
+    #[must_use]
+    pub fn program(&self, package: &str, name: &str) -> Option<PathBuf> {
+        let root = self.unpacked(package);
+        ["usr/sbin", "usr/bin"].map(|dir| root.join(dir).join(name)).into_iter().find(|path| path.is_file())
+    }
+
     /// A file or directory directly in the cache.
     pub(crate) fn entry(&self, name: &str) -> PathBuf {
         self.dir.join(name)
@@ -147,6 +154,19 @@ mod tests {
         fs::write(stage.dir().join("half"), "x").unwrap();
         drop(stage);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_program_is_found_where_its_package_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path());
+        for place in ["usr/bin", "usr/sbin"] {
+            assert_eq!(cache.program(place, "tool"), None);
+            let bin = cache.unpacked(place).join(place);
+            fs::create_dir_all(&bin).unwrap();
+            fs::write(bin.join("tool"), "").unwrap();
+            assert_eq!(cache.program(place, "tool"), Some(bin.join("tool")));
+        }
     }
 
     #[test]

@@ -130,9 +130,9 @@ impl Runtime {
 
 /// A program of this name: what is installed comes before what was unpacked.
 fn locate(name: &str, path: &OsStr, cache: &Cache) -> Option<PathBuf> {
-    let unpacked = cache.unpacked(PACKAGE).join("usr/sbin");
-    let places = std::env::split_paths(path).chain(["/usr/sbin".into(), "/usr/bin".into(), unpacked]);
-    places.map(|dir| dir.join(name)).find(|program| program.is_file())
+    let mut places = std::env::split_paths(path).chain(["/usr/sbin".into(), "/usr/bin".into()]);
+    let installed = places.find_map(|dir| Some(dir.join(name)).filter(|program| program.is_file()));
+    installed.or_else(|| cache.program(PACKAGE, name))
 }
 
 /// What a program said before the trace of a crash, which Go sets off by an empty line.

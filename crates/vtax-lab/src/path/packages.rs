@@ -17,26 +17,43 @@ pub struct PathPackage {
     pub program: &'static str,
     /// The system's own service that comes along; vtax starts its own.
     pub unit: Option<&'static str>,
+    /// Whether it needs nothing but the C library, so that it runs from where it is unpacked as well.
+    pub runs_unpacked: bool,
+}
+
+impl PathPackage {
+    const fn new(name: &'static str, program: &'static str) -> Self {
+        Self { name, program, unit: None, runs_unpacked: false }
+    }
+
+    const fn with_unit(self, unit: &'static str) -> Self {
+        Self { unit: Some(unit), ..self }
+    }
+
+    const fn or_unpacked(self) -> Self {
+        Self { runs_unpacked: true, ..self }
+    }
 }
 
 /// The packages of all kinds of path.
 #[must_use]
 pub fn packages() -> Vec<PathPackage> {
-    let of = |name, program, unit| PathPackage { name, program, unit };
+    let of = PathPackage::new;
     vec![
-        of("openvswitch-switch", "ovs-vswitchd", Some("openvswitch-switch.service")),
-        of("openvswitch-testcontroller", "ovs-testcontroller", Some("openvswitch-testcontroller.service")),
-        of("python3-os-ken", "osken-manager", None),
-        of("mininet", "mnexec", None),
+        of("openvswitch-switch", "ovs-vswitchd").with_unit("openvswitch-switch.service"),
+        of("openvswitch-testcontroller", "ovs-testcontroller")
+            .with_unit("openvswitch-testcontroller.service"),
+        of("python3-os-ken", "osken-manager"),
+        of("mininet", "mnexec"),
         // Mininet's LinuxBridge is made by it, which its package doesn't depend on.
-        of("bridge-utils", "brctl", None),
-        of("openssh-client", "ssh", None),
+        of("bridge-utils", "brctl"),
+        of("openssh-client", "ssh"),
         // The daemon alone: the system's own is in another package.
-        of("dnsmasq-base", "dnsmasq", None),
-        of("nftables", "nft", None),
-        of("passt", "pasta", None),
-        of("slirp4netns", "slirp4netns", None),
-        of("wireguard-tools", "wg", None),
+        of("dnsmasq-base", "dnsmasq"),
+        of("nftables", "nft"),
+        of("passt", "pasta").or_unpacked(),
+        of("slirp4netns", "slirp4netns"),
+        of("wireguard-tools", "wg").or_unpacked(),
     ]
 }
 
@@ -45,8 +62,8 @@ pub fn packages() -> Vec<PathPackage> {
 pub fn lab_packages() -> Vec<PathPackage> {
     vec![
         // Its daemons are in no directory of programs; its tool is.
-        PathPackage { name: vtax_router::PACKAGE, program: "vtysh", unit: Some("frr.service") },
-        PathPackage { name: "iputils-ping", program: "ping", unit: None },
+        PathPackage::new(vtax_router::PACKAGE, "vtysh").with_unit("frr.service"),
+        PathPackage::new("iputils-ping", "ping"),
     ]
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::Context;
+use vtax_lab::path::PathPackage;
 use vtax_vm::Cache;
 use vtax_vm::setup::{Package, PrivateProgram, Report, SetupOptions};
 
@@ -86,12 +87,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         packages.extend(services.iter().map(|p| Package::new(p.name, &[p.program]).with_unit(p.unit)));
     }
     if args.paths || args.tests {
-        let paths = vtax_lab::path::packages();
-        packages.extend(paths.iter().map(|p| Package::new(p.name, &[p.program]).with_unit(p.unit)));
+        packages.extend(vtax_lab::path::packages().iter().map(of_path));
     }
     if args.labs || args.tests {
-        let labs = vtax_lab::path::lab_packages();
-        packages.extend(labs.iter().map(|p| Package::new(p.name, &[p.program]).with_unit(p.unit)));
+        packages.extend(vtax_lab::path::lab_packages().iter().map(of_path));
     }
     if args.tests {
         packages.extend(FOR_TESTS.iter().map(|(name, programs)| Package::new(name, programs)));
@@ -109,6 +108,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Ok(report) => out::text(&told(&report)).map(|()| Exit::Done),
         Err(error) => Err(error).context("set up").host_cannot(),
     }
+}
+
+fn of_path(package: &PathPackage) -> Package {
+    let plain = Package::new(package.name, &[package.program]).with_unit(package.unit);
+    if package.runs_unpacked { plain.or_unpacked() } else { plain }
 }
 
 /// Services whose packages exclude those of others.

@@ -169,7 +169,7 @@ impl Place {
 
     /// The kibibytes and the inodes that are taken.
     fn taken(&self) -> (u64, u64) {
-        let disk = rustix::fs::statvfs(&self.directory.path().join("disk")).expect("its sizes");
+        let disk = rustix::fs::statvfs(self.directory.path().join("disk")).expect("its sizes");
         ((disk.f_blocks - disk.f_bfree) * disk.f_frsize / 1024, disk.f_files - disk.f_ffree)
     }
 

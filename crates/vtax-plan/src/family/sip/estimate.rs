@@ -7,6 +7,11 @@ use crate::model::{ImsMeasure, Measure, MeasureKind, MixPart, Ramp, Scenario, Si
 
 /// Confirmations of a search: one usually holds.
 const CONFIRMATIONS: u64 = 1;
+/// Registrations per second that a service takes, in scenarios: in an emulated guest Kamailio with its database takes some 150/s, and
+/// carries some 100 scenarios/s.
+const REGISTRATIONS: f64 = 1.5;
+/// After what time, in T1, a transaction without an answer is over (RFC 3261, timers B and F).
+const UNANSWERED: f64 = 64.0;
 
 /// Time of a measurement on a service that carries this many scenarios per second.
 pub(super) fn measuring(measure: &MeasureKind, workload: &SipWorkload, capacity: Rate) -> Nanos {
@@ -36,16 +41,19 @@ fn benchmark(ims: &ImsMeasure, workload: &SipWorkload, capacity: Rate) -> f64 {
         }
         Ramp::Search { start, max, precision, step: of_search } => {
             let steps = search_steps(start, max, precision, capacity) as f64;
-            (of_search.as_secs_f64() + ends) * steps + (step + ends) * CONFIRMATIONS as f64
+            // Half of the steps that halve the bracket are too much for the service, as is the one before them; it then
+            // leaves something without an answer.
+            let beyond = if max > capacity { 1.0 + (1.0 / precision.0).log2().max(0.0) / 2.0 } else { 0.0 };
+            let unanswered = beyond * UNANSWERED * workload.t1.as_secs_f64();
+            (of_search.as_secs_f64() + ends) * steps + unanswered + (step + ends) * CONFIRMATIONS as f64
         }
     };
     registering(workload, ims.registration_rate, capacity) + ims.stir.as_secs_f64() + load
 }
 
-/// Seconds until the plan's share of subscribers is registered: a service is given the time it needs, which is
-/// about that of as many scenarios.
+/// Seconds until the plan's share of subscribers is registered: a service is given the time it needs.
 fn registering(workload: &SipWorkload, rate: Rate, capacity: Rate) -> f64 {
-    workload.registered_count() / rate.0.min(capacity.0)
+    workload.registered_count() / rate.0.min(capacity.0 * REGISTRATIONS)
 }
 
 /// Time in which the last calls of a step end: of exponential times, the longest among some hundreds.
@@ -64,14 +72,24 @@ fn drain(workload: &SipWorkload) -> Nanos {
     }
 }
 
-/// Where a load keeps more than half of the registered subscribers in calls.
+/// Where a load keeps more of the registered subscribers in calls than it may, or a search ends for that.
 pub(super) fn caution(measure: &Measure, workload: &SipWorkload) -> Option<String> {
-    let rate = measure.kind.first_rate()?;
-    let (busy, registered) = (workload.busy_at(rate), workload.registered_count());
-    (busy > registered * 0.5).then(|| {
+    let (rate, name) = (measure.kind.first_rate()?, &measure.name);
+    let (most, registered) = (workload.most_rate(), workload.registered_count());
+    if rate > most {
+        let busy = workload.busy_at(rate);
+        return Some(format!(
+            "`{name}`: at {rate} about {busy:.0} subscribers are in calls at a time, of {registered:.0} that are registered"
+        ));
+    }
+    let MeasureKind::Ims(ImsMeasure { ramp: Ramp::Search { max, .. }, .. }) = measure.kind else {
+        return None;
+    };
+    (max > most).then(|| {
         format!(
-            "`{}`: at {rate} about {busy:.0} subscribers are in calls at a time, of {registered:.0} that are registered",
-            measure.name
+            "`{name}`: the search goes to {:.0}/s and not to {max}, where more than half of the {registered:.0} registered \
+             subscribers would be in calls; register more, or shorten calls",
+            most.0
         )
     })
 }

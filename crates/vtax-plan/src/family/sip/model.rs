@@ -146,6 +146,9 @@ impl SipWorkload {
     /// Most registrations per second before a given load, for which the plan names no rate; a service that is
     /// slower is given the time.
     pub const REGISTRATION_RATE: Rate = Rate(1_000.0);
+    /// Share of the registered subscribers that may be in calls on a service that takes no time. Beyond it a caller may
+    /// find nobody free for the plan's reason, and not for the service's.
+    pub const MOST_BUSY: Share = Share(0.5);
 
     /// Subscribers that are to be registered before the first step.
     #[must_use]
@@ -167,6 +170,16 @@ impl SipWorkload {
             _ => 0.0,
         };
         self.mix.iter().map(|p| 2.0 * rate.0 * p.share.0 * seconds(p.scenario)).sum()
+    }
+
+    /// The highest rate that the plan's subscribers are enough for: with more of it, more than [`MOST_BUSY`](Self::MOST_BUSY) of
+    /// them would be in calls. Infinite for a mix without calls.
+    #[must_use]
+    pub fn most_rate(&self) -> Rate {
+        match self.busy_at(Rate(1.0)) {
+            0.0 => Rate(f64::INFINITY),
+            busy => Rate(self.registered_count() * Self::MOST_BUSY.0 / busy),
+        }
     }
 }
 

@@ -98,13 +98,15 @@ impl<'a> Benchmark<'a> {
                     let why = preamble_failed(failed);
                     return Ok(self.conclude(None, None, why));
                 }
+                // What more would break is the plan's number of subscribers: the search then ends with "at least".
+                let most = max.0.min(self.workload.most_rate().0).max(start.0);
                 let spec = SearchSpec {
                     start,
                     precision,
                     loss_max: measure.ihs_limit,
                     steps_max: MOST_STEPS,
                     factor_max: SEARCH_FACTOR,
-                    ..SearchSpec::blind(max)
+                    ..SearchSpec::blind(Rate(most))
                 };
                 let spec = hint.map_or(spec, |hint| spec.near_result(hint)).off_the_grid(seed);
                 self.search(spec, step, measure)

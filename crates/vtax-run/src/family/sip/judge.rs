@@ -10,8 +10,6 @@ use vtax_units::Share;
 const FEWEST_FAILURES: f64 = 2.0;
 /// Cause of an attempt for which no subscriber was free.
 const NO_SUBSCRIBER: &str = "no-free-subscriber";
-/// Share of the registered subscribers that may be in calls on a service that takes no time.
-const MOST_BUSY: f64 = 0.5;
 
 /// What a phase must keep.
 pub(super) struct Limits {
@@ -109,7 +107,7 @@ fn want_of_subscribers(detail: &PhaseResult, limit: Share, workload: &SipWorkloa
     let (all, inadequate) = ended(&detail.scenarios);
     (without * 2 > inadequate).then(|| {
         let why = match Crowd::of(detail, workload) {
-            crowd if !crowd.is_the_plans() => {
+            crowd if !crowd.is_the_plans => {
                 format!(", as they wait for the service: the plan's calls alone keep {:.0} busy", crowd.busy)
             }
             _ if share((all - without, inadequate - without)) <= limit.0 => {
@@ -127,7 +125,7 @@ pub(super) fn too_few_subscribers(detail: &PhaseResult, workload: &SipWorkload) 
     let without = without_subscriber(detail);
     let (_, all) = ended(&detail.scenarios);
     let crowd = Crowd::of(detail, workload);
-    (all > 0 && without * 2 > all && crowd.is_the_plans()).then(|| {
+    (all > 0 && without * 2 > all && crowd.is_the_plans).then(|| {
         format!(
             "too few subscribers for {:.0}/s: {without} attempts of {} found no subscriber free; at that rate about {:.0} \
              are in calls, of {:.0} that are registered; provision more, or shorten calls",
@@ -145,15 +143,14 @@ fn without_subscriber(detail: &PhaseResult) -> u64 {
 struct Crowd {
     busy: f64,
     registered: f64,
+    /// Whether that is so many that the plan, not the service, may be why none is free.
+    is_the_plans: bool,
 }
 
 impl Crowd {
     fn of(detail: &PhaseResult, workload: &SipWorkload) -> Self {
-        Self { busy: workload.busy_at(detail.requested), registered: workload.registered_count() }
-    }
-
-    /// True where that is so many that the plan, not the service, may be why none is free.
-    fn is_the_plans(&self) -> bool {
-        self.busy > self.registered * MOST_BUSY
+        let rate = detail.requested;
+        let (busy, registered) = (workload.busy_at(rate), workload.registered_count());
+        Self { busy, registered, is_the_plans: rate > workload.most_rate() }
     }
 }

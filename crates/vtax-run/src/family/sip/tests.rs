@@ -120,10 +120,15 @@ impl Session for Simulated {
     }
 }
 
+/// Calls are so short that 800 registered subscribers are enough for 16,000 scenarios per second.
 fn plan(measure: &str) -> Plan {
+    plan_with_calls("ring_time: 5ms, hold_time: 20ms", measure)
+}
+
+fn plan_with_calls(times: &str, measure: &str) -> Plan {
     let text = format!(
         "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: sip\n\
-         workload: {{sip: {{subscribers: 1000}}}}\nmeasure: {measure}\n"
+         workload: {{sip: {{subscribers: 1000, {times}}}}}\nmeasure: {measure}\n"
     );
     vtax_plan::parse("t", text.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"))
 }
@@ -140,11 +145,14 @@ fn measure(plan: &Plan) -> ImsMeasure {
 
 /// The benchmark of that measure on that service; how many profiles it took.
 fn find(text: &str, service: Service, hint: Option<f64>) -> (Found, u32) {
-    let plan = plan(text);
-    let workload = workload(&plan);
+    find_in(&plan(text), service, hint)
+}
+
+fn find_in(plan: &Plan, service: Service, hint: Option<f64>) -> (Found, u32) {
+    let workload = workload(plan);
     let mut session = Simulated { service, workload: workload.clone() };
     let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Poisson, &Silent);
-    let found = benchmark.find(&measure(&plan), hint.map(Rate), SEED).expect("the simulation never fails");
+    let found = benchmark.find(&measure(plan), hint.map(Rate), SEED).expect("the simulation never fails");
     assert_eq!(found.phases.len(), found.outcome.phases.len());
     (found, session.service.profiles)
 }
@@ -237,12 +245,6 @@ fn what_goes_wrong_is_named() {
         );
         let (why, detail) = reason(text, Service { generator: 90.0, ..Service::of(85.0) });
         assert_eq!((why, detail.as_str()), (InvalidReason::GeneratorLimited, "its workers were 300 ms late"));
-        let (why, detail) = reason(text, Service { subscribers: 120.0, ..Service::of(1e4) });
-        assert_eq!(why, InvalidReason::MeasureFailed);
-        assert!(detail.contains("too few subscribers"), "{detail}");
-        let found = find(text, Service { subscribers: 120.0, ..Service::of(1e4) }, None).0;
-        let mut told = found.outcome.phases.iter().filter_map(|p| p.reason.as_deref());
-        assert!(told.any(|why| why.ends_with("register more subscribers")), "{:?}", found.outcome.phases);
     }
     let slow_start = STEPS.replace("{ims: {", "{ims: {registration_rate: 1/s, ").replace("50/s", "500/s");
     let (why, _) = reason(&slow_start, Service::of(20.0));
@@ -251,6 +253,30 @@ fn what_goes_wrong_is_named() {
     let (why, detail) = reason(&no_stir, Service::of(20.0));
     assert_eq!(why, InvalidReason::NothingSucceeded);
     assert!(detail.contains("timeout"), "{detail}");
+}
+
+#[test]
+fn too_few_subscribers_are_the_plans_fault() {
+    // 60/s of 35 s keep 2,100 subscribers in calls, of 800.
+    let crowded = |text: &str| plan_with_calls("ring_time: 5s, hold_time: 30s", text);
+    for (text, free_below) in [(STEPS, 120.0), (SEARCH, 30.0)] {
+        let service = Service { subscribers: free_below, ..Service::of(1e4) };
+        let found = find_in(&crowded(text), service, None).0;
+        let Validity::Invalid { reason, detail } = &found.validity else { panic!("{text} is valid") };
+        assert_eq!(*reason, InvalidReason::MeasureFailed);
+        assert!(detail.contains("too few subscribers"), "{detail}");
+        let mut told = found.outcome.phases.iter().filter_map(|p| p.reason.as_deref());
+        assert!(told.any(|why| why.ends_with("register more subscribers")), "{:?}", found.outcome.phases);
+    }
+}
+
+#[test]
+fn a_search_goes_no_further_than_its_subscribers() {
+    // 1,000/s of 0.4 s keep 400 subscribers in calls: half of those that are registered.
+    let few = plan_with_calls("ring_time: 100ms, hold_time: 300ms", SEARCH);
+    let found = find_in(&few, Service { subscribers: 1_100.0, ..Service::of(1e4) }, None).0;
+    assert_eq!((found.validity, found.outcome.failed), (Validity::Valid, None), "at least");
+    assert_eq!(found.outcome.doc.expect("all passed").requested, Rate(1_000.0));
 }
 
 #[test]
