@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, ServiceReady};
 use vtax_lab::{Lab, LabOptions};
-use vtax_plan::model::{Budget, Cell, Environment, EnvironmentKind, FaultKind, Plan};
+use vtax_plan::model::{Budget, Cell, Environment, EnvironmentKind, Plan};
 use vtax_probe::others::Others;
 use vtax_probe::{Probe, Scope};
 use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
@@ -19,6 +19,7 @@ use vtax_vm::Cache;
 
 use crate::duet;
 use crate::error::RunError;
+use crate::failover::skipped;
 use crate::guests::{Guests, PairSupport};
 use crate::observe::Observer;
 use crate::order::Order;
@@ -250,33 +251,6 @@ fn too_small(cell: &Cell) -> Option<String> {
         EnvironmentKind::Vm(vm) => vtax_lab::unprotectable(vm, vm.fault_tolerance.as_ref()?),
         EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => None,
     }
-}
-
-/// Faults that are not made in some environments of a plan, with the reason.
-fn skipped(plan: &Plan) -> Vec<String> {
-    let mut notes = BTreeSet::new();
-    for measure in &plan.measures {
-        let Some(failover) = measure.kind.failover() else { continue };
-        let is_topology = |kind: FaultKind| matches!(kind, FaultKind::Topology(_));
-        let on_routers = failover.faults.iter().any(|fault| is_topology(fault.kind));
-        for cell in &plan.cells {
-            let (name, path) = (&cell.environment.name, &cell.path.name);
-            let applies = failover.applies_to(cell);
-            // What is done to routers depends on the path alone, and a path without any is told once.
-            for fault in failover.faults.iter().filter(|fault| applies || !is_topology(fault.kind)) {
-                if let Some(why) = fault.kind.misfit_of(cell) {
-                    let name = if is_topology(fault.kind) { path } else { name };
-                    let words = fault.kind.words();
-                    notes.insert(format!("{}: `{words}` is skipped in {name}: {why}", measure.name));
-                }
-            }
-            if !applies {
-                let name = if on_routers { format!("{name} on {path}") } else { name.clone() };
-                notes.insert(format!("{}: not measured in {name}, where nothing of it breaks", measure.name));
-            }
-        }
-    }
-    notes.into_iter().collect()
 }
 
 /// Arguments of services that seem to name what environments can't see. They may be something else, so the services are measured.

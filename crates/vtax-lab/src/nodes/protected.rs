@@ -88,9 +88,8 @@ pub(crate) fn start(
     let spare = spare_cpus(&allowed, allocation);
     if spare.is_none() && ft.mode.has_secondary() {
         notes.push(format!(
-            "{}: both hosts of a pair share CPUs {}, so the copy's upkeep takes time from the guest; leave \
-             CPUs to the second by a smaller `budget.client_cpus`",
-            ft.mode.word(),
+            "both hosts of a pair share CPUs {}, so the copy's upkeep takes time from the guest; leave CPUs to the \
+             second by a smaller `budget.client_cpus`",
             node.cpus
         ));
     }

@@ -11,6 +11,7 @@ mod mode;
 mod protection;
 mod seen;
 mod silence;
+mod skipped;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -21,3 +22,4 @@ pub(crate) use protection::{Meter, Qemus};
 pub(crate) use seen::Course;
 #[cfg(test)]
 pub(crate) use silence::Stretch;
+pub(crate) use skipped::skipped;
