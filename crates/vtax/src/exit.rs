@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
 use vtax_store::StoreError;
@@ -82,26 +83,43 @@ pub(crate) fn report(failure: &Failure) -> Exit {
     failure.exit
 }
 
-/// Has a panic for want of threads told as what it is: no bug of vtax's, but a limit of this host's.
-pub(crate) fn tell_want_of_threads() {
+/// Has a panic for want of threads or memory told as what it is: no bug of vtax's, but a limit of this host's.
+pub(crate) fn tell_limits_of_host() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if is_want_of_threads(info.payload_as_str().unwrap_or_default()) {
+        match limit_of_host(info.payload_as_str().unwrap_or_default()) {
             // Nothing more can be said where even standard error is gone.
-            let _ = writeln!(
-                std::io::stderr(),
-                "error: this host gives no more threads: memory or the number of processes is limited too tightly \
-                 (`ulimit -v`, `ulimit -u`)"
-            );
-        } else {
-            default(info);
+            Some(limit) => drop(writeln!(std::io::stderr(), "error: this host gives no more {limit}")),
+            None => default(info),
         }
     }));
 }
 
-/// As the standard library's `spawn` puts it.
-fn is_want_of_threads(panic: &str) -> bool {
-    panic.starts_with("failed to spawn thread: ")
+/// Runs it. Where it panics for a limit of this host's, which [`tell_limits_of_host`] has told, the host is at fault.
+pub(crate) fn within_limits_of_host(main: impl FnOnce() -> Exit) -> Exit {
+    catch_unwind(AssertUnwindSafe(main)).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        match limit_of_host(text.unwrap_or_default()) {
+            Some(_) => Exit::HostCannot,
+            None => resume_unwind(panic),
+        }
+    })
+}
+
+/// What there was no more of, and what limits it, where that is why something panicked.
+fn limit_of_host(panic: &str) -> Option<&'static str> {
+    if panic.starts_with("failed to spawn thread: ") {
+        // As the standard library's `spawn` puts it.
+        Some("threads: memory or the number of processes is limited too tightly (`ulimit -v`, `ulimit -u`)")
+    } else if panic.starts_with("assertion ") && panic.contains("left: MemError") {
+        // As the crate `zlib-rs` puts it, which has no error for it.
+        Some("memory: it is limited too tightly (`ulimit -v`)")
+    } else {
+        None
+    }
 }
 
 /// Whose fault a trouble with the run directory is.
@@ -140,9 +158,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_is_not_to_be_had_is_told_from_bugs() {
-        let words = r#"failed to spawn thread: Os { code: 11, kind: WouldBlock, message: "Resource temporarily unavailable" }"#;
-        assert!(is_want_of_threads(words));
-        assert!(!is_want_of_threads("called `Option::unwrap()` on a `None` value"));
+    fn what_is_not_to_be_had_is_told_from_bugs() {
+        let thread = r#"failed to spawn thread: Os { code: 11, kind: WouldBlock, message: "Resource temporarily unavailable" }"#;
+        let told = |panic: &str| limit_of_host(panic).and_then(|limit| limit.split(':').next());
+        assert_eq!(told(thread), Some("threads"));
+        assert_eq!(told("assertion `left == right` failed\n  left: MemError\n right: Ok"), Some("memory"));
+        assert_eq!(told("assertion `left == right` failed\n  left: 1\n right: 2"), None);
+        assert_eq!(told("called `Option::unwrap()` on a `None` value"), None);
+        assert_eq!(within_limits_of_host(|| panic!("{thread}")), Exit::HostCannot);
+        assert!(catch_unwind(|| within_limits_of_host(|| panic!("a bug"))).is_err());
     }
 }

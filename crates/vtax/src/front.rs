@@ -13,7 +13,7 @@ use vtax_sys::controller::{Controller, ControllerOptions, Inside, start_controll
 use vtax_sys::signals::SignalFd;
 use vtax_sys::{Ended, SysError};
 
-use crate::exit::{Classify, Exit, Failure, Outcome};
+use crate::exit::{Classify, Exit, Failure, Outcome, within_limits_of_host};
 
 /// Signals that ask for an orderly end.
 pub(crate) const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
@@ -38,7 +38,9 @@ pub(crate) fn in_controller(main: impl Fn(Place, &RunGroups) -> Exit) -> Outcome
     let mut groups = RunGroups::of_this_process();
     let keeper = groups.make().context("watch over control groups").host_cannot()?;
     let options = ControllerOptions::for_this_process();
-    let outcome = match start_controller(options, |inside| main(Place::Inside(inside), &groups).code()) {
+    let outcome = match start_controller(options, |inside| {
+        within_limits_of_host(|| main(Place::Inside(inside), &groups)).code()
+    }) {
         Ok(controller) => attend(controller, &signals),
         Err(SysError::NamespacesRefused { reason, fix, .. }) => {
             drop(signals);

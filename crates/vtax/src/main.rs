@@ -30,10 +30,8 @@ fn main() -> ExitCode {
             return exit.into();
         }
     };
-    exit::tell_want_of_threads();
+    exit::tell_limits_of_host();
     brief::set_verbose(cli.verbose);
-    match cmd::run(&cli) {
-        Ok(exit) => exit.into(),
-        Err(failure) => exit::report(&failure).into(),
-    }
+    let command = || cmd::run(&cli).unwrap_or_else(|failure| exit::report(&failure));
+    exit::within_limits_of_host(command).into()
 }
