@@ -108,7 +108,7 @@ fn amounts(several: &[&Comparison]) -> String {
         let widest = intervals.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         return widest.map_or_else(|| "without figures".to_owned(), |widest| anything(widest, unit));
     }
-    // Of some only one end is known, and so of all of them together: what is true of each.
+    // Of some only one end is known: the end that holds for each of them.
     if let Some((_, is_upper)) = several.iter().find_map(|c| end(info, c)) {
         let ends = several.iter().filter_map(|c| c.tax.map(|t| own(info, t)).or(end(info, c).map(|e| e.0)));
         let weakest = ends.reduce(if is_upper { f64::max } else { f64::min });
@@ -118,5 +118,29 @@ fn amounts(several: &[&Comparison]) -> String {
     match (ratios().reduce(f64::min), ratios().reduce(f64::max)) {
         (Some(low), Some(high)) => span(low, high, unit),
         _ => "without figures".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_with_a_bound_among_them_are_told_by_what_holds_for_each() {
+        // Of a capacity, where more is better.
+        let worse = |tax, at_least| Comparison {
+            metric: "doc".to_owned(),
+            verdict: Verdict::Worse,
+            tax,
+            at_least,
+            ..Comparison::default()
+        };
+        let (bound, exact) = (worse(None, Some(1.7)), worse(Some(4.0), None));
+        assert_eq!(amount(&bound), "at least 41 % less");
+        assert_eq!(amounts(&[&exact, &bound]), "at least 41 % less");
+        assert_eq!(amounts(&[&worse(Some(1.25), None), &bound]), "at least 20 % less");
+        assert_eq!(amounts(&[&exact, &worse(Some(2.0), None)]), "1/4 to 1/2 as much");
+        let better = Comparison { verdict: Verdict::Better, at_most: Some(0.5), ..worse(None, None) };
+        assert_eq!(amounts(&[&better, &better]), "at least 2x as much");
     }
 }

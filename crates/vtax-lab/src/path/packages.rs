@@ -111,8 +111,9 @@ pub(crate) fn kernel_checks() -> Vec<Check> {
         };
         tried(word, "an interface that shares a card was made", shared::obstacle(sharing), fix)
     };
-    let rootless =
-        |network: UserNetwork| tried(network.word(), "installed", rootless::obstacle(network), install);
+    let rootless = |network: UserNetwork| {
+        tried(network.word(), "its program is there", rootless::obstacle(network), install)
+    };
     vec![
         tried("nat", "nftables took rules that translate addresses", nat::obstacle(), install),
         tried("vxlan", "an end of a tunnel was made", vxlan::obstacle(), "sudo modprobe vxlan"),

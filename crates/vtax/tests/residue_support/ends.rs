@@ -396,7 +396,7 @@ impl Tally {
 }
 
 /// One end after the other befalls a run until it comes to its own, or there is no other; then it goes on to its own.
-fn torment(
+fn one_after_the_other(
     plan: &'static Plan,
     ends: impl Iterator<Item = End>,
     within: u64,
@@ -430,7 +430,7 @@ fn whatever_befalls_a_run_leaves_nothing_and_loses_nothing() {
     let Some(seconds) = long else {
         let mut ends = End::ALL.into_iter().peekable();
         while ends.peek().is_some() {
-            torment(&SMALL, ends.by_ref().take(3), SMALL_LASTS, &mut moments, false, &mut tally);
+            one_after_the_other(&SMALL, ends.by_ref().take(3), SMALL_LASTS, &mut moments, false, &mut tally);
         }
         return;
     };
@@ -440,7 +440,7 @@ fn whatever_befalls_a_run_leaves_nothing_and_loses_nothing() {
         let plan = PLANS[moments.next(PLANS.len() as u64) as usize];
         let ends: Vec<End> =
             (0..=moments.next(5)).map(|_| End::ALL[moments.next(End::ALL.len() as u64) as usize]).collect();
-        torment(plan, ends.into_iter(), within[plan.name], &mut moments, true, &mut tally);
+        one_after_the_other(plan, ends.into_iter(), within[plan.name], &mut moments, true, &mut tally);
     }
     println!("{} ends in {:.0?}:", tally.count, started.elapsed());
     for (line, n) in &tally.lines {

@@ -41,8 +41,8 @@ fn benchmark(ims: &ImsMeasure, workload: &SipWorkload, capacity: Rate) -> f64 {
         }
         Ramp::Search { start, max, precision, step: of_search } => {
             let steps = search_steps(start, max, precision, capacity) as f64;
-            // Half of the steps that halve the bracket are too much for the service, as is the one before them; it then
-            // leaves something without an answer.
+            // Half of the steps that halve the bracket ask too much of the service, and so does the one before them. Each
+            // of these waits for requests that are never answered.
             let beyond = if max > capacity { 1.0 + (1.0 / precision.0).log2().max(0.0) / 2.0 } else { 0.0 };
             let unanswered = beyond * UNANSWERED * workload.t1.as_secs_f64();
             (of_search.as_secs_f64() + ends) * steps + unanswered + (step + ends) * CONFIRMATIONS as f64

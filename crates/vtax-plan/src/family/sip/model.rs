@@ -172,8 +172,8 @@ impl SipWorkload {
         self.mix.iter().map(|p| 2.0 * rate.0 * p.share.0 * seconds(p.scenario)).sum()
     }
 
-    /// The highest rate that the plan's subscribers are enough for: with more of it, more than [`MOST_BUSY`](Self::MOST_BUSY) of
-    /// them would be in calls. Infinite for a mix without calls.
+    /// The highest rate that the plan's subscribers are enough for: a higher one would have more than
+    /// [`MOST_BUSY`](Self::MOST_BUSY) of them in calls. Infinite for a mix without calls.
     #[must_use]
     pub fn most_rate(&self) -> Rate {
         match self.busy_at(Rate(1.0)) {

@@ -98,7 +98,8 @@ impl<'a> Benchmark<'a> {
                     let why = preamble_failed(failed);
                     return Ok(self.conclude(None, None, why));
                 }
-                // What more would break is the plan's number of subscribers: the search then ends with "at least".
+                // Beyond it the plan's number of subscribers would decide, and not the service. Where that carries it, the
+                // search finds "at least" that rate.
                 let most = max.0.min(self.workload.most_rate().0).max(start.0);
                 let spec = SearchSpec {
                     start,
