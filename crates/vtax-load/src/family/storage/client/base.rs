@@ -39,6 +39,8 @@ pub(in crate::family::storage) struct Base<L, T> {
     pub(in crate::family::storage) received_bytes: u64,
     pub(in crate::family::storage) connections: u64,
     pub(super) together: Together,
+    /// Starts have times of their own, which no sleep may go beyond.
+    pub(super) punctual: bool,
     /// When something was last seen to have arrived, and how much had by then.
     heard: u64,
     heard_bytes: u64,
@@ -66,6 +68,7 @@ impl<L: Streamed + Send + 'static, T: Copy> Base<L, T> {
             received_bytes: 0,
             connections: 1,
             together: Together::new(shape.depth),
+            punctual: true,
             heard: monotonic().0,
             heard_bytes: 0,
             next_look: 0,
@@ -74,8 +77,9 @@ impl<L: Streamed + Send + 'static, T: Copy> Base<L, T> {
         }
     }
 
-    /// From now on answers may wait for each other, within the bounds that [`Together`] names.
+    /// From now on no start has a time of its own, and answers may wait for each other, within the bounds that [`Together`] names.
     pub(in crate::family::storage) fn gather(&mut self) {
+        self.punctual = false;
         self.together.allow();
     }
 

@@ -16,6 +16,9 @@ use vtax_sys::tcp::set_wakes_at;
 /// rounded up to.
 pub(in crate::family::storage) const LOOK: Duration = Duration::from_millis(4);
 
+/// How long a wait of [`LOOK`] may last: at 100 Hz it is rounded up to a tick of 10 ms, and begins with the next one.
+pub(in crate::family::storage) const LOOK_LASTS: Duration = Duration::from_millis(20);
+
 /// One connection.
 #[derive(Debug)]
 pub(in crate::family::storage) struct Stream {
