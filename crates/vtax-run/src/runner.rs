@@ -357,8 +357,8 @@ impl<'a> Runner<'a> {
     /// Trials owed and the time they are likely to take.
     fn remaining(&self) -> (u32, Duration) {
         let owed = self.schedule.owed().into_iter();
-        let (trials, time) = owed.fold((0, Duration::ZERO), |(trials, time), (cell, measure, n)| {
-            (trials + n, time + self.duration(cell, measure) * n)
+        let (trials, time) = owed.fold((0, Duration::ZERO), |(trials, time), owed| {
+            (trials + owed.trials, time + self.duration(owed.cell, owed.measure) * owed.times)
         });
         let valid = self.records.iter().filter(|r| r.validity == Validity::Valid).count();
         (trials, time.mul_f64(attempts_for_one(self.records.len(), valid)))

@@ -44,6 +44,19 @@ pub struct Slot {
     pub partner: Option<usize>,
 }
 
+/// What one cell and measure still has to be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owed {
+    /// Index into [`Plan::cells`].
+    pub cell: usize,
+    /// Index into [`Plan::measures`].
+    pub measure: usize,
+    /// How often it has to be measured.
+    pub times: u32,
+    /// Trials that come of it: two each time where the baseline is measured together with it.
+    pub trials: u32,
+}
+
 /// How far one cell and measure has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Tally {
@@ -174,15 +187,22 @@ impl Schedule {
         self.in_round(*measure, |_, cell| cells.contains(&cell))
     }
 
-    /// Trials still owed to the minimum, for estimates.
+    /// What is still owed to the minimum, for estimates.
     #[must_use]
-    pub fn owed(&self) -> Vec<(usize, usize, u32)> {
-        let pairs = (0..self.measures).flat_map(|m| (0..self.cells).map(move |c| (c, m)));
-        pairs
-            .map(|(c, m)| (c, m, self.tally(c, m)))
-            .filter(|(c, m, t)| self.owes(*t, *c, *m, false))
-            .map(|(c, m, t)| (c, m, self.min - t.valid))
-            .collect()
+    pub fn owed(&self) -> Vec<Owed> {
+        let all = (0..self.measures).flat_map(|m| (0..self.cells).map(move |c| (c, m)));
+        let missing = |(cell, measure)| {
+            let tally = self.tally(cell, measure);
+            let sides = if self.partner(cell, measure).is_some() { 2 } else { 1 };
+            let times = self.min.saturating_sub(tally.valid);
+            self.owes(tally, cell, measure, false).then_some(Owed {
+                cell,
+                measure,
+                times,
+                trials: times * sides,
+            })
+        };
+        all.filter_map(missing).collect()
     }
 
     /// True where the cell and measure failed from the start, and often enough.
@@ -220,11 +240,15 @@ impl Schedule {
             (0..self.cells).filter_map(|c| wanting(c).map(|t| (t.valid, t.attempts))).min()?;
         let first = |c: &usize| wanting(*c).is_some_and(|t| (t.valid, t.attempts) == (round, attempts));
         let cell = self.order(measure, round).into_iter().find(first)?;
-        let partner = match self.sides[measure * self.cells + cell] {
+        Some(Slot { cell, measure, repetition: attempts, round, partner: self.partner(cell, measure) })
+    }
+
+    /// The baseline that is measured at the same time as this cell.
+    fn partner(&self, cell: usize, measure: usize) -> Option<usize> {
+        match self.sides[measure * self.cells + cell] {
             Side::With(baseline) => Some(baseline),
             Side::Alone | Side::Accompanies | Side::Apart => None,
-        };
-        Some(Slot { cell, measure, repetition: attempts, round, partner })
+        }
     }
 
     fn order(&self, measure: usize, round: u32) -> Vec<usize> {
@@ -414,7 +438,10 @@ mod tests {
         assert!(alone.iter().all(|s| s.measure == 0 && s.partner.is_none()));
         assert!(paired.iter().all(|s| s.measure == 1 && s.partner == Some(0) && s.cell != 0));
         assert_eq!(paired.len(), 2 * 2 + 2, "the wide one gets up to the maximum");
-        assert!(duet().owed().iter().all(|(c, m, _)| (*c, *m) != (0, 1)));
+        let owed = duet().owed();
+        assert!(owed.iter().all(|owed| (owed.cell, owed.measure) != (0, 1)));
+        let trials = |measure| owed.iter().filter(|o| o.measure == measure).map(|o| o.trials).sum::<u32>();
+        assert_eq!((trials(0), trials(1)), (3 * 2, 2 * 2 * 2), "a pair is two trials");
     }
 
     #[test]
