@@ -81,15 +81,20 @@ impl Allocation {
             }
         };
         let mut notes = self.notes.clone();
-        for (side, set) in [("system under test", &self.sut), ("load generator", &self.client)] {
-            if set.len() == 1 {
-                notes.push(format!(
-                    "duet: both testbeds share the {side}'s only CPU, so each waits for the other; ratios tell, \
-                     figures of one side don't"
-                ));
-            } else if set.len() % 2 == 1 {
-                notes.push(format!("duet: one of the {side}'s {} CPUs stays idle", set.len()));
-            }
+        let sides = [("the system under test", &self.sut), ("the load generator", &self.client)];
+        let shared: Vec<String> = sides
+            .iter()
+            .filter(|(_, set)| set.len() == 1)
+            .map(|(side, _)| format!("the only CPU of {side}"))
+            .collect();
+        if !shared.is_empty() {
+            notes.push(format!(
+                "duet: both testbeds share {}, so each waits for the other; ratios tell, figures of one side don't",
+                shared.join(" and ")
+            ));
+        }
+        for (side, set) in sides.iter().filter(|(_, set)| set.len() > 1 && set.len() % 2 == 1) {
+            notes.push(format!("duet: one of the {} CPUs of {side} stays idle", set.len()));
         }
         Self { sut: of(&self.sut), client: of(&self.client), shared: self.sut.len() == 1, notes }
     }
@@ -230,10 +235,10 @@ mod tests {
         assert_eq!((lower.sut, upper.sut), (set("4"), set("6")));
         assert!(!lower.shared && a.half(false).notes.len() == 1);
         assert_eq!((lower.client, upper.client), (set("0-1"), set("2-3")));
-        assert_eq!(upper.notes, ["duet: one of the system under test's 3 CPUs stays idle"]);
+        assert_eq!(upper.notes, ["duet: one of the 3 CPUs of the system under test stays idle"]);
         let a = allocate(&set("0-1"), &budget(None, None), alone);
         assert_eq!((a.half(false).sut, a.half(true).sut), (set("1"), set("1")));
-        assert!(a.half(true).shared && a.half(true).notes.len() == 2);
+        assert!(a.half(true).shared && a.half(true).notes.len() == 1);
     }
 
     #[test]
