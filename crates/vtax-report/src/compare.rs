@@ -9,7 +9,6 @@ mod html;
 mod junit;
 pub(crate) mod markdown;
 mod model;
-pub(crate) mod printable;
 mod rows;
 mod table;
 #[cfg(test)]
@@ -20,9 +19,9 @@ use vtax_units::Share;
 
 use crate::Report;
 use crate::families::metrics;
+use crate::text::printable;
 pub(crate) use check::{changes, figures_of, hardware, machine_facts, one_cell, programs, reasons, system};
 pub use model::*;
-use printable::printable;
 
 /// Compares run B, the candidate, with run A, the baseline.
 ///

@@ -21,6 +21,8 @@ use crate::metric::{LIFECYCLE, Percentiles, Value, enough, measure_of_test, need
 const MOST_TRIALS: usize = 20_000;
 /// Different notes that a report takes in.
 const MOST_NOTES: usize = 1_000;
+/// What explains an accelerator that is none, where it is first named.
+pub(crate) const SPELT_OUT: &str = ", software emulation";
 /// How a run tells that a cell couldn't be measured on its host.
 const LEFT_OUT: &str = "left out: ";
 
@@ -371,7 +373,7 @@ impl RunData {
     pub(crate) fn spelt_out(&self, cell: &str) -> Option<String> {
         self.cell(cell).map(|c| match (self.accelerator(c).as_deref(), self.accelerated(c)) {
             (Some("tcg"), Some(accelerated)) => {
-                self.with_compared(c, format!("{} ({accelerated}, software emulation)", c.environment.name))
+                self.with_compared(c, format!("{} ({accelerated}{SPELT_OUT})", c.environment.name))
             }
             _ => self.environment_label(c),
         })

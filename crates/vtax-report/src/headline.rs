@@ -3,13 +3,24 @@
 use vtax_store::summary::{Better, Comparison, Verdict};
 
 use crate::chapter::Chapter;
-use crate::data::RunData;
+use crate::data::{RunData, SPELT_OUT};
 use crate::families::{metrics, named};
 use crate::format::{bounded, much, much_within, span};
 use crate::metric::Info;
 
 /// One sentence for each verdict, on the first primary metric that was measured; on what the plan asks first, where it does.
 pub(crate) fn headline(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Chapter>]) -> String {
+    spelt_once(&sentences(data, comparisons, chapters))
+}
+
+/// Software emulation is spelt out where it is first named; six guests in a sentence are hard enough to tell apart.
+fn spelt_once(text: &str) -> String {
+    let first = text.find(SPELT_OUT).map_or(text.len(), |at| at + SPELT_OUT.len());
+    let (begin, rest) = text.split_at(first);
+    format!("{begin}{}", rest.replace(SPELT_OUT, ""))
+}
+
+fn sentences(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Chapter>]) -> String {
     let asked: Vec<&Comparison> = comparisons.iter().filter(|c| c.asked_first).collect();
     let all = if asked.is_empty() { comparisons.iter().collect() } else { asked };
     let measured = |m: &&Info| all.iter().any(|c| c.metric == m.name);
@@ -124,6 +135,16 @@ fn amounts(several: &[&Comparison]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn software_emulation_is_spelt_out_once() {
+        assert_eq!(spelt_once("Equal to native: container."), "Equal to native: container.");
+        let [long, short] = ["vm (TCG, software emulation)", "vm (TCG)"];
+        assert_eq!(
+            spelt_once(&format!("Worse than {long} over a: {long} over b; {long} over c.")),
+            format!("Worse than {long} over a: {short} over b; {short} over c.")
+        );
+    }
 
     #[test]
     fn several_with_a_bound_among_them_are_told_by_what_holds_for_each() {

@@ -5,7 +5,7 @@ use vtax_store::summary::Verdict;
 use crate::chapter::{Chapter, Terminal};
 use crate::context::Context;
 use crate::rows::Row;
-use crate::text::{shorten, wrap};
+use crate::text::{first_column, wrap};
 use crate::words::{sign, word};
 
 /// The terminal's table: headline, primary metrics, reasons where the data can't tell, notes.
@@ -66,8 +66,8 @@ fn line(row: &Row, wide: usize) -> String {
     let interval = 40 - wide;
     let bracketed = |text: String| if text.is_empty() { text } else { format!("({text})") };
     let line = format!(
-        "  {:<wide$} {:>13} {:<interval$} {:>8} {:<13} {verdict}",
-        shorten(&row.environment, wide),
+        "{} {:>13} {:<interval$} {:>8} {:<13} {verdict}",
+        first_column("  ", &row.environment, wide),
         row.value_text(),
         bracketed(row.interval_text()),
         row.tax_text(),

@@ -11,6 +11,22 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     text.chars().take(width - 1).chain(['…']).collect()
 }
 
+/// Text from a run directory must not drive a terminal, and XML forbids some of it.
+pub(crate) fn printable(text: &str) -> String {
+    let bad = |c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}');
+    text.chars().map(|c| if bad(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The first column of a row, of so many characters. A longer name has a line of its own above the row: names that begin
+/// alike are told apart by their ends.
+pub(crate) fn first_column(indent: &str, name: &str, width: usize) -> String {
+    let name = printable(name);
+    match name.chars().count() <= width {
+        true => format!("{indent}{name:<width$}"),
+        false => format!("{indent}{name}\n{indent}{:width$}", ""),
+    }
+}
+
 /// Breaks at blanks; a word that is too long stays whole.
 pub(crate) fn wrap(text: &str, indent: &str) -> String {
     let mut out = String::new();
@@ -30,4 +46,16 @@ pub(crate) fn wrap(text: &str, indent: &str) -> String {
         line.extend(word.chars().filter(|c| !c.is_control()));
     }
     out + line.trim_end() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_begin_alike_are_told_apart() {
+        assert_eq!(first_column("  ", "vm", 4), "  vm  ");
+        assert_eq!(first_column("  ", "vm over a", 4), "  vm over a\n      ");
+        assert_eq!(first_column("", "a\u{1b}[2J\n", 8), "a\u{fffd}[2J\u{fffd}  ");
+    }
 }

@@ -1,8 +1,9 @@
 //! The comparison as JUnit XML: one test case per comparison, for what shows tests in CI.
 
 use super::table::{doubt, interval_text, place, side_text, tax_text, value_text, verdict_word};
-use super::{GateVerdict, Refusal, Row, RunComparison, printable};
+use super::{GateVerdict, Refusal, Row, RunComparison};
 use crate::markup::Markup;
+use crate::text::printable;
 
 /// How a comparison ends as a test.
 #[derive(Clone, Copy, PartialEq)]

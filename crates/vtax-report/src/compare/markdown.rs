@@ -3,7 +3,8 @@
 use super::table::{
     doubt, gate_word, interval_text, only_text, place, side_text, tax_text, value_text, verdict_word,
 };
-use super::{Refusal, Row, RunComparison, printable};
+use super::{Refusal, Row, RunComparison};
+use crate::text::printable;
 
 /// Lines of the table, of remarks and of changes beyond which the rest is only counted: a comment
 /// that scrolls isn't read.

@@ -5,7 +5,7 @@ use vtax_store::StoreError;
 use vtax_store::summary::{Comparison, MetricSummary};
 use vtax_units::Share;
 
-use super::printable::printable;
+use crate::text::printable;
 
 /// Version of the comparison as JSON.
 pub const COMPARISON_VERSION: u32 = 1;

@@ -2,9 +2,9 @@
 
 use vtax_store::summary::{MetricSummary, Verdict};
 
-use super::{Gate, GateVerdict, OnlyIn, Row, RunComparison, Side, printable};
+use super::{Gate, GateVerdict, OnlyIn, Row, RunComparison, Side};
 use crate::format::{quantity, tax, tax_range, utc};
-use crate::text::{shorten, wrap};
+use crate::text::{first_column, wrap};
 use crate::words::{sign, word};
 
 /// `B against A over 9 comparisons: 1 worse, 8 equivalent. FAIL: a tax above 10% is shown in 1.`
@@ -175,7 +175,7 @@ fn line(row: &Row) -> String {
 }
 
 fn columns([first, a, b, tax, interval, verdict, gate]: [&str; 7]) -> String {
-    let first = shorten(&printable(first), 20);
-    let line = format!("  {first:<20} {a:>13} {b:>13} {tax:>7} {interval:<13} {verdict:<16} {gate}");
+    let first = first_column("  ", first, 20);
+    let line = format!("{first} {a:>13} {b:>13} {tax:>7} {interval:<13} {verdict:<16} {gate}");
     format!("{}\n", line.trim_end())
 }

@@ -4,7 +4,7 @@ use super::failover::{Counts, End};
 use super::failovers::{Environment, Ft, Series};
 use super::figures::{Figure, QUANTITIES, Quantity};
 use super::writes;
-use crate::text::{shorten, wrap};
+use crate::text::{first_column, shorten, wrap};
 
 fn quantity(name: &str) -> Option<&'static Quantity> {
     QUANTITIES.iter().find(|q| q.name == name)
@@ -143,13 +143,12 @@ fn line(series: &Series<'_>) -> String {
         },
     );
     let kept = series.connections().map_or_else(|| "—".to_owned(), |c| format!("{} of {}", c.kept, c.open));
-    let name = shorten(&series.environment.label, 26);
+    let name = first_column("    ", &series.environment.label, 26);
     let survived = format!("{} of {}", series.survived(), series.count());
     let line = format!(
-        "    {name:<26} {survived:>8} {:>9} {:>9} {answer:>24} {kept:>13}",
+        "{name} {survived:>8} {:>9} {:>9} {answer:>24} {kept:>13}",
         short("detection"),
         short("takeover")
     );
-    // A terminal must not be driven by what a plan calls its environments.
-    format!("{}\n", line.chars().filter(|c| !c.is_control()).collect::<String>().trim_end())
+    format!("{}\n", line.trim_end())
 }

@@ -9,7 +9,7 @@ use super::trial::failover;
 use crate::html::parts::{close_table, heading, open_table, scrolling};
 use crate::markup::Markup;
 use crate::table::{Table, count, number, text, yes_no};
-use crate::text::{shorten, wrap};
+use crate::text::{first_column, wrap};
 
 /// What became of the writes of one trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -214,11 +214,8 @@ pub(super) fn terminal(group: &Group) -> String {
     }
     let mut out = format!("  {:<28} {:>8} {:>13}\n", "acknowledged writes", "verdict", "acknowledged");
     for (environment, sum) in told {
-        let name = shorten(&environment.label, 26);
-        let line = format!("    {name:<26} {:>8} {:>13}", sum.verdict(), sum.acknowledged);
-        // As with failovers: a terminal must not be driven by names.
-        out.extend(line.chars().filter(|c| !c.is_control()));
-        out.push('\n');
+        let name = first_column("    ", &environment.label, 26);
+        out.push_str(&format!("{name} {:>8} {:>13}\n", sum.verdict(), sum.acknowledged));
         if sum.wrong() > 0 {
             out.push_str(&wrap(
                 &format!("      of {} records read back: {}", sum.read, sum.kinds()),

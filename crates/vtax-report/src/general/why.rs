@@ -86,7 +86,7 @@ fn method(context: &Context) -> String {
 
 /// What dots and bars are, and how a bar can be longer than all dots.
 fn caption(all: &[Dots]) -> String {
-    let mut text = "Each dot is a trial; the bar below is the 95 % interval of the median".to_owned();
+    let mut text = "Each dot is a trial; the bar below is the 95 % interval of the median.".to_owned();
     let beyond = all.iter().any(|d| {
         d.interval.is_some_and(|(low, high)| {
             d.values.iter().all(|v| low < *v) || d.values.iter().all(|v| high > *v)
@@ -94,8 +94,8 @@ fn caption(all: &[Dots]) -> String {
     });
     if beyond {
         text.push_str(
-            ". It reaches beyond all trials where they are fewer than 6, where each resembles the one before, or where \
-             a figure is only known to a bracket",
+            " It reaches beyond all trials where they are fewer than 6, where each resembles the one before, or where \
+             a figure is only known to a bracket.",
         );
     }
     text

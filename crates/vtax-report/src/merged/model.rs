@@ -8,7 +8,7 @@ use vtax_store::StoreError;
 use vtax_store::summary::Verdict;
 
 use crate::compare::Cause;
-use crate::compare::printable::printable;
+use crate::text::printable;
 
 /// Version of `merged.json`.
 pub const MERGED_VERSION: u32 = 1;

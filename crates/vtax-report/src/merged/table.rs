@@ -4,9 +4,8 @@ use vtax_stats::MIN_HOSTS;
 use vtax_store::summary::Verdict;
 
 use super::{HostDifference, Merged, MergedRow};
-use crate::compare::printable::printable;
 use crate::format::{digits, tax, tax_range};
-use crate::text::{shorten, wrap};
+use crate::text::{first_column, printable, wrap};
 use crate::words::{sign, word};
 
 /// `Over 3 hosts and 2 comparisons: 1 worse, 1 equivalent. n3 differs from the others.`
@@ -171,6 +170,6 @@ fn lines(row: &MergedRow) -> String {
 }
 
 fn columns(first: &str, tax: &str, interval: &str, last: &str) -> String {
-    let first = shorten(&printable(first), 40);
-    format!("{}\n", format!("  {first:<40} {tax:>9}  {interval:<14} {last}").trim_end())
+    let first = first_column("  ", first, 40);
+    format!("{}\n", format!("{first} {tax:>9}  {interval:<14} {last}").trim_end())
 }
