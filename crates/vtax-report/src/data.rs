@@ -21,7 +21,7 @@ use crate::metric::{LIFECYCLE, Percentiles, Value, enough, measure_of_test, need
 const MOST_TRIALS: usize = 20_000;
 /// Different notes that a report takes in.
 const MOST_NOTES: usize = 1_000;
-/// What explains an accelerator that is none, where it is first named.
+/// What TCG is, said beside its first mention.
 pub(crate) const SPELT_OUT: &str = ", software emulation";
 /// How a run tells that a cell couldn't be measured on its host.
 const LEFT_OUT: &str = "left out: ";

@@ -44,7 +44,7 @@ pub struct Slot {
     pub partner: Option<usize>,
 }
 
-/// What one cell and measure still has to be given.
+/// The trials that a cell and measure still needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owed {
     /// Index into [`Plan::cells`].

@@ -31,11 +31,10 @@ pub fn tellable(sd: f64, rounds: usize, comparisons: usize) -> Option<f64> {
 /// More rounds than this aren't looked for.
 const FAR: usize = 200;
 
-/// Degrees of freedom that what scatter is usual counts beside a comparison's own, at most: where nothing but a guess is
-/// made of it.
+/// Most degrees of freedom that the usual scatter of a metric's comparisons is given beside a comparison's own.
 const USUAL: usize = 4;
 
-/// How often the rounds to come are drawn by lot. A chance of four in five is off by less than one in ten then.
+/// How often the rounds to come are drawn by lot. Two standard errors of a chance of four in five are a tenth then.
 const DRAWS: usize = 80;
 
 /// A comparison after its first rounds: the logarithms of its ratios.

@@ -127,7 +127,7 @@ fn in_one_call(sleep: u64, punctual: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// It was: at 60 starts per second each hundredth was 3.5 ms late, on a kernel of 250 Hz.
+    /// A wait that ended after the next start made one in a hundred 3.5 ms late, at 60 starts per second and 250 Hz.
     #[test]
     fn no_start_is_slept_through() {
         for hertz in [100, 250, 300, 1000] {
