@@ -170,6 +170,7 @@ fn in_namespaces(groups: RunGroups) -> Vec<Check> {
     checks.extend(crate::path::kernel_checks());
     checks.push(overlay());
     checks.push(container(groups));
+    checks.push(crate::nodes::uml::check());
     checks
 }
 

@@ -55,6 +55,12 @@ pub enum LabError {
     /// There is no user-mode Linux here.
     #[error(transparent)]
     NoUml(VmError),
+    /// There is one, and it runs no program on this host: no package changes that.
+    #[error("user-mode Linux doesn't run a program on this host: {reason}")]
+    UmlUnusable {
+        /// What it said, or what it did not do.
+        reason: String,
+    },
     /// No OCI runtime works here.
     #[error("containers can't be run here: {reason}; {fix}")]
     NoContainers {

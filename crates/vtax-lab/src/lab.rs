@@ -290,7 +290,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// [`LabError::NoUml`] with what is missing.
+    /// [`LabError::NoUml`] with what is missing, [`LabError::UmlUnusable`] where it runs no program on this host.
     pub fn uml_release(&mut self) -> Result<String> {
         Ok(self.uml()?.release().to_owned())
     }
@@ -301,7 +301,11 @@ impl Lab {
         }
         let uml = match self.uml.take() {
             Some(uml) => uml,
-            None => Arc::new(Uml::prepare(&self.agent.program).map_err(LabError::NoUml)?),
+            None => {
+                let uml = Uml::prepare(&self.agent.program).map_err(LabError::NoUml)?;
+                nodes::uml::prove(&uml)?;
+                Arc::new(uml)
+            }
         };
         Ok(Arc::clone(self.uml.insert(uml)))
     }

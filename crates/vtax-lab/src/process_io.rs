@@ -37,6 +37,17 @@ pub(crate) fn stream() -> Result<(OwnedFd, OwnedFd)> {
     Ok((ours.into(), theirs.into()))
 }
 
+/// The first bytes of a file that others write to, at most so many.
+pub(crate) fn head(file: &File, most: u64) -> String {
+    let read = || -> io::Result<String> {
+        let mut bytes = vec![0; usize::try_from(file.metadata()?.len().min(most)).unwrap_or_default()];
+        let read = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(read);
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    read().unwrap_or_default()
+}
+
 /// The last lines of a file that others write to.
 pub(crate) fn tail(file: &File) -> String {
     let read = || -> io::Result<String> {

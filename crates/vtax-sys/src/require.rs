@@ -125,6 +125,14 @@ pub fn installed(programs: &[&str]) -> bool {
     complete(missing.map(|program| format!("{program} is not installed")))
 }
 
+/// Whether this host can do something at all that no package brings, such as a certain CPU; prints why not. Required nowhere.
+#[must_use]
+pub fn possible(lack: Option<impl Display>) -> bool {
+    let Some(lack) = lack else { return true };
+    skip(&format!("not possible on this host: {lack}"));
+    false
+}
+
 /// Whether nothing is missing that could be installed; prints what is.
 ///
 /// # Panics

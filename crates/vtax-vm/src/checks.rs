@@ -10,7 +10,6 @@ use crate::cache::Cache;
 use crate::kernel::{GuestKernel, Origin};
 use crate::qemu::{Accelerator, Qemu};
 use crate::setup::Package;
-use crate::uml::Uml;
 
 /// Checks everything that virtual machines need. Takes some seconds: kernels are booted.
 #[must_use]
@@ -31,10 +30,6 @@ pub fn checks(cache: &Cache, refresh: bool) -> Vec<Check> {
         checks.push(accelerator(qemu, kernel, cache, refresh));
     }
     checks.push(vhost(Path::new("/dev/vhost-net")));
-    checks.push(match Uml::prepare(Path::new("/proc/self/exe")) {
-        Ok(uml) => Check::ok("user-mode Linux", format!("{} {}", uml.program().display(), uml.release())),
-        Err(e) => Check::missing("user-mode Linux", e.to_string(), "vtax setup"),
-    });
     checks
 }
 

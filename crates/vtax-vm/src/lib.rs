@@ -38,5 +38,8 @@ pub use modules::NEEDED as NEEDED_MODULES;
 pub use process::CpuMeter;
 pub use qemu::{Accelerator, Qemu, VmDiskBus, VmDiskOptions, VmNicModel, VmNicOptions};
 pub use qmp::{EventHandler, Qmp, QmpEvent};
-pub use uml::{PACKAGE as UML_PACKAGE, PROGRAM as UML_PROGRAM, Uml, UmlConfig};
+pub use uml::{
+    PACKAGE as UML_PACKAGE, PROGRAM as UML_PROGRAM, Uml, UmlConfig, panic_of as uml_panic_of,
+    proof as uml_proof,
+};
 pub use vm::{ThreadRole, Vm, VmConfig, VmDisk, VmNic};

@@ -12,7 +12,7 @@ use vtax_units::Bytes;
 use crate::cache::Cache;
 use crate::contract::{HOSTNAME_KEY, PORT_KEY, ROLE_AGENT, ROLE_KEY, ROOT_HOSTFS, ROOT_KEY, UML_PORT};
 use crate::error::{Result, VmError};
-use crate::initrd;
+use crate::initrd::{self, HELLO};
 use crate::modules::ModuleTree;
 use crate::tool::{self, Life};
 
@@ -28,6 +28,8 @@ const MODULES: &str = "usr/lib/uml/modules";
 const NEEDED: [&str; 1] = ["overlay"];
 /// Memory that its kernel takes itself, with room for its first processes.
 const KERNEL: Bytes = Bytes::from_mib(48);
+/// What its kernel says when it ends.
+const PANIC: &str = "Kernel panic";
 
 /// What every user-mode Linux of a run is started from.
 #[derive(Debug)]
@@ -96,6 +98,19 @@ impl Uml {
         self.initrd.as_fd()
     }
 
+    /// The initrd and the command line of one that only proves that it runs a program: [`proof`] judges what it says.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::Io`] where there is no memory for the initrd.
+    pub fn probe(&self, descriptor: i32, directory: &Path) -> Result<(OwnedFd, Vec<String>)> {
+        let initrd =
+            initrd::memory_file(&initrd::probe()).map_err(VmError::io("create", "initrd in memory"))?;
+        let mut command = Self::start(KERNEL, descriptor, directory, "probe");
+        command.push("ssl=null".to_owned());
+        Ok((initrd, command))
+    }
+
     /// The least memory that it boots with: the initrd twice, since the kernel unpacks it, and its own.
     #[must_use]
     pub const fn least_memory(&self) -> Bytes {
@@ -107,27 +122,54 @@ impl Uml {
     pub fn command(&self, config: &UmlConfig<'_>) -> Vec<String> {
         let [initrd, stream] = config.descriptors;
         let (name, tap, mac) = (config.name, config.tap, &config.mac);
-        vec![
-            PROGRAM.to_owned(),
-            format!("mem={}M", config.memory.0 >> 20),
-            format!("initrd=/proc/self/fd/{initrd}"),
-            // What it says goes to its output; nothing is read.
-            "con=null".to_owned(),
-            "con0=null,fd:1".to_owned(),
+        let mut command = Self::start(config.memory, initrd, config.directory, name);
+        command.extend([
             "ssl=null".to_owned(),
             format!("ssl0=fd:{stream},fd:{stream}"),
-            "quiet".to_owned(),
-            "noreboot".to_owned(),
-            format!("uml_dir={}/", config.directory.display()),
-            format!("umid={name}"),
             // By a packet socket beside the tap: without, wakeups are lost. Segments that the host left whole are taken as such.
             format!("vec0:transport=hybrid,ifname={tap},gro=1,mac={mac}"),
             format!("{ROLE_KEY}={ROLE_AGENT}"),
             format!("{ROOT_KEY}={ROOT_HOSTFS}"),
             format!("{PORT_KEY}={UML_PORT}"),
             format!("{HOSTNAME_KEY}={name}"),
+        ]);
+        command
+    }
+
+    /// What every command line begins with.
+    fn start(memory: Bytes, initrd: i32, directory: &Path, name: &str) -> Vec<String> {
+        vec![
+            PROGRAM.to_owned(),
+            format!("mem={}M", memory.0 >> 20),
+            format!("initrd=/proc/self/fd/{initrd}"),
+            // What it says goes to its output; nothing is read.
+            "con=null".to_owned(),
+            "con0=null,fd:1".to_owned(),
+            "quiet".to_owned(),
+            "noreboot".to_owned(),
+            format!("uml_dir={}/", directory.display()),
+            format!("umid={name}"),
         ]
     }
+}
+
+/// Why its kernel ended, by what it said: the line before the panic, and the panic. The process goes on then, since the first
+/// of a PID namespace can't abort itself.
+#[must_use]
+pub fn panic_of(said: &str) -> Option<String> {
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let at = lines.iter().position(|line| line.contains(PANIC))?;
+    let before = at.checked_sub(1).map(|before| format!("{}; ", lines[before])).unwrap_or_default();
+    Some(format!("{before}{}", lines[at]))
+}
+
+/// What one that proves that it runs a program has shown: `None` where it is still booting.
+#[must_use]
+pub fn proof(said: &str) -> Option<std::result::Result<(), String>> {
+    if said.contains(HELLO.trim_end()) {
+        return Some(Ok(()));
+    }
+    panic_of(said).map(Err)
 }
 
 fn program_below(root: &Path) -> Option<PathBuf> {
@@ -154,12 +196,24 @@ mod tests {
         let line = uml.command(&config).join(" ");
         for part in [
             "mem=256M initrd=/proc/self/fd/4 ",
-            "ssl0=fd:3,fd:3",
+            "ssl=null ssl0=fd:3,fd:3",
             "uml_dir=/tmp/ umid=sut",
             "vec0:transport=hybrid,ifname=p7,gro=1,mac=02:76:74:00:00:07",
             "vtax.role=agent vtax.root=hostfs vtax.port=ttyS0 vtax.hostname=sut",
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }
+    }
+
+    #[test]
+    fn what_it_says_tells_whether_it_runs_a_program() {
+        assert_eq!(proof("mmapper_init - find_iomem failed\n"), None);
+        assert_eq!(proof(&format!("mmapper_init - find_iomem failed\r\n{HELLO}")), Some(Ok(())));
+        let ended = "mmapper_init - find_iomem failed\n\nuserspace - ptrace set fp regs failed, errno = 14\n\
+                     Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b\nCPU: 0 PID: 1\nStack:\n";
+        let why = "userspace - ptrace set fp regs failed, errno = 14; \
+                   Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b";
+        assert_eq!(proof(ended), Some(Err(why.to_owned())));
+        assert_eq!(panic_of("Kernel panic - x"), Some("Kernel panic - x".to_owned()));
     }
 }

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vtax_sys::cgroup::{NodeGroup, RunGroups};
+use vtax_sys::check::Check;
 use vtax_sys::spawn::Spawn;
-use vtax_sys::{Namespaces, NetNs};
+use vtax_sys::{Namespaces, NetNs, chain};
 use vtax_units::Bytes;
 use vtax_vm::contract::UML_READY;
-use vtax_vm::{Uml, UmlConfig};
+use vtax_vm::{Uml, UmlConfig, uml_panic_of, uml_proof};
 
 use crate::agent_program::{CHANNEL, DIRECTORY, group_for};
 use crate::attachment::Attachment;
@@ -21,7 +22,7 @@ use crate::budget::Enforced;
 use crate::error::{LabError, OnPath, Result, While};
 use crate::fabric::UmlPort;
 use crate::node::{Host, Node};
-use crate::process_io::{ENVIRONMENT, output_file, tail};
+use crate::process_io::{ENVIRONMENT, head, output_file, tail};
 use crate::spec::NodeSpec;
 
 /// The number of the descriptor that it reads its initrd from.
@@ -34,8 +35,14 @@ const MEMORY: &str = "/dev/shm";
 const OVERHEAD: Bytes = Bytes::from_mib(128);
 /// How long it may take to boot; 1.5 s on a machine with nothing else to do.
 const BOOT_WITHIN: Duration = Duration::from_secs(60);
+/// How long it may take to run the smallest program; half a second on a machine with nothing else to do.
+const PROVED_WITHIN: Duration = Duration::from_secs(20);
+/// How long it may take to be gone once it is killed.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// More that isn't the word for ready is not read.
 const MOST_BEFORE: usize = 64 << 10;
+/// Of what its kernel says, no more is looked at.
+const MOST_SAID: u64 = 64 << 10;
 
 /// Starts one, and waits until its agent listens: what is said to its serial line before that would be taken for typing.
 pub(crate) fn start(
@@ -62,13 +69,8 @@ pub(crate) fn start(
     let command = uml.command(&config);
     let (ours, theirs) = UnixStream::pair().on("create", Path::new("a socket pair"))?;
     let output = output_file(&spec.name)?;
-    let spawn = spawn(uml, &command, spec, port.inside.as_deref())?;
-    let copy = || output.try_clone().map(OwnedFd::from).on("duplicate", Path::new("output"));
-    let null = Path::new("/dev/null");
+    let spawn = spawn(uml, &command, spec, port.inside.as_deref(), &output)?;
     let spawn = spawn
-        .fd(File::open(null).on("open", null)?.into(), 0)
-        .fd(copy()?, 1)
-        .fd(copy()?, 2)
         .fd(theirs.into(), CHANNEL)
         .fd(uml.initrd().try_clone_to_owned().on("duplicate", Path::new("initrd"))?, INITRD);
     let started = spawn.start(|pid| group.as_ref().map_or(Ok(()), |group| group.attach(pid)));
@@ -91,24 +93,87 @@ pub(crate) fn start(
         on_host: None,
         disk: None,
     };
-    await_ready(&ours).map_err(|why| {
-        failed(spec, format!("{why}: {}", node.output.as_ref().map(tail).unwrap_or_default()))
+    let panic = || node.output.as_ref().and_then(|output| uml_panic_of(&head(output, MOST_SAID)));
+    await_ready(&ours, panic).map_err(|why| {
+        let said = || format!("{why}: {}", node.output.as_ref().map(tail).unwrap_or_default());
+        failed(spec, panic().unwrap_or_else(said))
     })?;
     node.channel = Some(ours.into());
     node.read_back_limits()?;
     Ok(node)
 }
 
+/// Proves that its kernel runs a program on this host. On CPUs whose registers take more room than it knows of, it ends at the
+/// first one.
+///
+/// # Errors
+///
+/// [`LabError::UmlUnusable`] where it doesn't, and where no process can be started.
+pub(crate) fn prove(uml: &Uml) -> Result<()> {
+    let (initrd, command) = uml.probe(INITRD, Path::new(SOCKETS)).map_err(LabError::NoUml)?;
+    let output = output_file("probe")?;
+    let spec = NodeSpec::new("probe");
+    let process = spawn(uml, &command, &spec, None, &output)?.fd(initrd, INITRD).start(|_| Ok(()));
+    let process = process.during(|| "prove user-mode Linux".to_owned())?;
+    let until = Instant::now() + PROVED_WITHIN;
+    let shown = loop {
+        let ended = process.ended_within(Duration::from_millis(20)).unwrap_or(true);
+        let shown = uml_proof(&head(&output, MOST_SAID));
+        if shown.is_some() || ended || Instant::now() >= until {
+            break shown;
+        }
+    };
+    let gone = process.kill_and_reap(GONE_WITHIN);
+    let unusable = |reason: String| LabError::UmlUnusable { reason };
+    match shown {
+        Some(proof) => proof.map_err(unusable)?,
+        None => {
+            let said = tail(&output);
+            return Err(unusable(format!("it ran none within {} s: {said}", PROVED_WITHIN.as_secs())));
+        }
+    }
+    gone.during(|| "end user-mode Linux".to_owned())
+}
+
+/// What `vtax doctor` says of it.
+pub(crate) fn check() -> Check {
+    const NAME: &str = "user-mode Linux";
+    let proved = Uml::prepare(Path::new("/proc/self/exe"))
+        .map_err(LabError::NoUml)
+        .and_then(|uml| prove(&uml).map(|()| format!("{} {}", uml.program().display(), uml.release())));
+    match proved {
+        Ok(found) => Check::ok(NAME, found),
+        Err(LabError::NoUml(e)) => Check::missing(NAME, e.to_string(), "vtax setup"),
+        Err(LabError::UmlUnusable { reason }) => Check::missing(
+            NAME,
+            format!("it runs no program here: {reason}"),
+            "use a host with other CPUs, or a newer one",
+        ),
+        Err(e) => Check::missing(NAME, chain(&e), "see the points above"),
+    }
+}
+
 /// In namespaces of its own, of which its first process is the first: its end is that of all that it runs, which would otherwise
-/// go on as processes of the host's.
-fn spawn(uml: &Uml, command: &[String], spec: &NodeSpec, network: Option<&NetNs>) -> Result<Spawn> {
+/// go on as processes of the host's. What it says goes to `output`.
+fn spawn(
+    uml: &Uml,
+    command: &[String],
+    spec: &NodeSpec,
+    network: Option<&NetNs>,
+    output: &File,
+) -> Result<Spawn> {
     let kinds = Namespaces::PID | Namespaces::MOUNT | Namespaces::IPC | Namespaces::UTS;
+    let copy = || output.try_clone().map(OwnedFd::from).on("duplicate", Path::new("output"));
+    let null = Path::new("/dev/null");
     let mut spawn = Spawn::new(uml.program(), command)
         .namespaces(kinds)
         .host_name(&spec.name)
         .mount_proc()
         .mount_tmpfs(SOCKETS, "mode=1777", false)
         .mount_tmpfs(MEMORY, "mode=1777,size=100%", false)
+        .fd(File::open(null).on("open", null)?.into(), 0)
+        .fd(copy()?, 1)
+        .fd(copy()?, 2)
         .env("TMPDIR", MEMORY);
     for (name, value) in ENVIRONMENT {
         spawn = spawn.env(name, value);
@@ -129,8 +194,8 @@ fn failed(spec: &NodeSpec, how: String) -> LabError {
     LabError::Tool { tool: format!("user-mode Linux {}", spec.name), how, output: String::new() }
 }
 
-/// Reads until the agent says that it listens.
-fn await_ready(mut stream: &UnixStream) -> Result<(), String> {
+/// Reads until the agent says that it listens, or the kernel has said that it ends.
+fn await_ready(mut stream: &UnixStream, panic: impl Fn() -> Option<String>) -> Result<(), String> {
     let until = Instant::now() + BOOT_WITHIN;
     let told = |e: std::io::Error| format!("its serial line can't be read ({e})");
     stream.set_read_timeout(Some(Duration::from_millis(200))).map_err(told)?;
@@ -147,6 +212,9 @@ fn await_ready(mut stream: &UnixStream) -> Result<(), String> {
                     ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
                 ) =>
             {
+                if let Some(why) = panic() {
+                    return Err(why);
+                }
                 if Instant::now() >= until {
                     return Err(format!("no word from its agent after {} s", BOOT_WITHIN.as_secs()));
                 }
@@ -169,11 +237,13 @@ mod tests {
         theirs.write_all(b"noise\r\n").unwrap();
         theirs.write_all(UML_READY).unwrap();
         theirs.write_all(b"rest").unwrap();
-        await_ready(&ours).unwrap();
+        await_ready(&ours, || None).unwrap();
         let mut rest = [0; 4];
         (&ours).read_exact(&mut rest).unwrap();
         assert_eq!(&rest, b"rest");
+        // Its process goes on after a panic, and its line stays open.
+        assert_eq!(await_ready(&ours, || Some("Kernel panic".into())).unwrap_err(), "Kernel panic");
         drop(theirs);
-        assert!(await_ready(&ours).unwrap_err().contains("it ended"));
+        assert!(await_ready(&ours, || None).unwrap_err().contains("it ended"));
     }
 }
