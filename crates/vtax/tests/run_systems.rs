@@ -245,9 +245,13 @@ fn more_systems_than_memory_are_refused_before_anything_is_started() {
     assert!(text.contains("60 systems of at least 16MiB need 960MiB of memory"), "{text}");
 }
 
-/// The services of a plan: vtax's own web server as a command, which ends by itself after a second on the neighbour.
-fn one_that_dies() -> String {
-    let run = format!("[timeout, \"1\", {VTAX}, service, http, --listen, \"{{address}}:{{port}}\"]");
+/// The services of a plan: vtax's own web server as a command, which ends by itself after a second on the neighbour. The
+/// program is copied into `seen`.
+fn one_that_dies(seen: &Path) -> String {
+    let program = seen.join("vtax");
+    std::fs::copy(VTAX, &program).expect("a copy");
+    let program = program.display();
+    let run = format!("[timeout, \"1\", {program}, service, http, --listen, \"{{address}}:{{port}}\"]");
     let service = format!("{{command: {{run: {run}, port: 8080}}}}");
     let beside = format!(
         "{{name: mortal, service: {service}, workload: {{http: {{target: /bytes/10}}}}, load: 50/s}}"
@@ -261,7 +265,9 @@ fn a_system_that_dies_is_named_and_the_others_go_on() {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let systems = one_that_dies();
+    // Systems have a /tmp of their own, and the checkout may be below this one's.
+    let seen = tempfile::tempdir_in("/var/tmp").expect("a directory");
+    let systems = one_that_dies(seen.path());
     let changes = [
         "environments=[{native: {count: 2}}]",
         "baseline=native",

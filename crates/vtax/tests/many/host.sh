@@ -8,9 +8,14 @@ here=$(dirname "$0")
 hostname "$name"
 mount --make-rprivate /
 mount -t tmpfs -o mode=0755 none /run
-mkdir -p /run/lab
+mkdir -p /run/lab /run/scripts /run/bin
 mount --bind "$dir" /run/lab
 dir=/run/lab
+# The checkout may be below /tmp, which is about to be hidden.
+mount --bind "$here" /run/scripts
+here=/run/scripts
+touch /run/bin/vtax
+mount --bind "$vtax" /run/bin/vtax
 if [ "$name" != ctl ]; then
     # What a host leaves there is its own. ctl runs the command, whose files may be in the machine's.
     mkdir -p "$dir/$name.tmp"

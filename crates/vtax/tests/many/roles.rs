@@ -43,10 +43,8 @@ paths:
     )
 }
 
-/// vtax is where it is on all hosts, which have the same files, so that it needn't be copied.
-fn there() -> String {
-    format!(", vtax: {VTAX}")
-}
+/// vtax is on all hosts, so that it needn't be copied: host.sh puts it there.
+const THERE: &str = ", vtax: /run/bin/vtax";
 
 /// Control groups are the machine's, whose others don't see each other's processes from here.
 const ALONE: &str = "umount -R -l /sys/fs/cgroup 2>/dev/null;";
@@ -175,7 +173,7 @@ Content-Length: 0
 
 /// A plan of another family, in the place of HTTP's.
 fn of_family(service: &str, workload: &str) -> String {
-    let plan = plan(1.0, &there()).replace("services: http", &format!("services: {service}"));
+    let plan = plan(1.0, THERE).replace("services: http", &format!("services: {service}"));
     plan.replace("http: {target: /bytes/100, connections: 40}", workload)
         .replace("repeat: 2", "repeat: 1")
         .replace("samples: true", "samples: false")
@@ -261,7 +259,7 @@ fn a_controller_without_any_rights_leads_hosts_that_make_the_load() {
 #[test]
 fn roles_are_drawn_anew_for_each_round() {
     let Some(lab) = ssh() else { return };
-    let options = format!("{}, draw: true", there());
+    let options = format!("{THERE}, draw: true");
     // Two cells, which have the same hosts in each round.
     let two = "[native, native: {name: other}]";
     let text = plan(1.0, &options).replace("environments: native", &format!("environments: {two}"));
@@ -290,7 +288,7 @@ fn roles_are_drawn_anew_for_each_round() {
 #[test]
 fn a_generator_that_is_cut_off_makes_the_trial_invalid_and_ends_by_itself() {
     let Some(lab) = ssh() else { return };
-    lab.write("roles.yaml", &plan(30.0, &there()));
+    lab.write("roles.yaml", &plan(30.0, THERE));
     // Ten seconds after its agent is there it is in the middle of its load.
     let script = format!(
         "{ALONE} $vtax run roles.yaml --ssh-config config --out run & run=$!
@@ -325,7 +323,7 @@ fn a_generator_that_is_cut_off_makes_the_trial_invalid_and_ends_by_itself() {
 #[test]
 fn a_controller_that_dies_leaves_no_generator_and_is_gone_on_with() {
     let Some(lab) = ssh() else { return };
-    lab.write("roles.yaml", &plan(SECONDS, &there()));
+    lab.write("roles.yaml", &plan(SECONDS, THERE));
     let script = format!(
         "{ALONE} $vtax run roles.yaml --ssh-config config --out run & run=$!
         in_the_second() {{ grep -q trial-ended run/journal.jsonl && ls -d n3.tmp/vtax-*/node; }}
@@ -347,7 +345,7 @@ fn a_controller_that_dies_leaves_no_generator_and_is_gone_on_with() {
 /// Roles on hosts that are given: the same service twice, in as many rounds as there are hosts.
 pub(super) fn on_given(options: &str) -> String {
     let roles = format!("nic: {{hosts: 3, draw: true{options}}}");
-    let plan = plan(1.0, &there()).replace("repeat: 2", "repeat: 3");
+    let plan = plan(1.0, THERE).replace("repeat: 2", "repeat: 3");
     let (head, _) = plan.split_once("  nic:").expect("paths");
     let two = "environments: [native, native: {name: again}]";
     format!("{}  {roles}\n", head.replace("environments: native", two))
@@ -374,7 +372,7 @@ pub(super) fn assert_given(lab: &Lab, names: [&str; 3], told: &str) {
 #[test]
 fn slurm_gives_the_hosts_of_one_experiment() {
     let Some(lab) = slurm() else { return };
-    lab.write("roles.yaml", &on_given(&there()));
+    lab.write("roles.yaml", &on_given(THERE));
     // It is stopped in the middle of a trial, whose steps of the job are ended while Slurm still has it.
     let script = "
         begun() { ls -d n3.tmp/vtax-*/node; }
@@ -403,7 +401,7 @@ fn a_list_gives_the_hosts_of_one_experiment() {
         "hosts:\n- {name: '1', address: 10.99.0.11}\n- {name: '2', address: 10.99.0.12}\n- {name: '3', address: 10.99.0.13}\n",
     );
     // They have other names on the network to be measured.
-    lab.write("roles.yaml", &on_given(&format!("{}, address: \"10.99.0.1{{host}}\"", there())));
+    lab.write("roles.yaml", &on_given(&format!("{THERE}, address: \"10.99.0.1{{host}}\"")));
     let script = format!(
         "{ALONE} $vtax run roles.yaml --on hosts.yaml --ssh-config config --out run; echo \"run: $?\"; nothing_left"
     );
