@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::place::root;
-use crate::tasks::{cargo, run};
+use crate::tasks::{cargo, cargo_command, run};
 
 /// Where the modules are whose go.mod and go.sum say which versions are built, and of what bytes: Kubernetes' own, and those of what
 /// makes containers, which need other versions of what both are made of.
@@ -40,7 +40,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
 pub(crate) fn test(filter: &[&str]) -> Result<()> {
     cargo(&["run", "--quiet", "--package", "vtax", "--", "setup", "--tests"])?;
     let programs = build()?;
-    let mut tests = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut tests = cargo_command();
     tests.args(["test", "--package", "vtax", "--test", "many", "--", "--ignored", "--test-threads=1"]);
     if filter.is_empty() {
         tests.arg("kubernetes::");

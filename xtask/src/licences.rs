@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::place::root;
+use crate::tasks::cargo_command;
 
 /// Licences a dependency may have; each is compatible with Apache-2.0 OR MIT in a binary.
 const LICENCES: &[&str] = &[
@@ -63,9 +63,8 @@ fn file() -> PathBuf {
 }
 
 fn metadata() -> Result<Value> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let out = Command::new(cargo)
+    let out = cargo_command()
         .args(["metadata", "--format-version", "1", "--filter-platform", &target])
         .current_dir(root())
         .output()

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::place::root;
+use crate::tasks::cargo_command;
 
 /// Crates whose tests compute and read files, and nothing else: they measure nothing, and disturb little when they
 /// run at the lowest priority. Every other test has the machine for itself.
@@ -100,7 +101,7 @@ pub(crate) fn run() -> Result<()> {
 
 /// All targets: no documentation has examples, and looking for them would read each library once more.
 fn build() -> Result<Built> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = cargo_command();
     cargo.args(["test", "--workspace", "--all-targets", "--no-run"]);
     cargo.arg("--message-format=json-render-diagnostics").current_dir(root()).stdout(Stdio::piped());
     let mut building = cargo.spawn().context("starting cargo")?;

@@ -12,9 +12,22 @@ pub(crate) fn vtax() -> PathBuf {
     root().join("target/vtax")
 }
 
+/// The cargo that runs this program, without what it says of this program. Build scripts that look at that, as ring's
+/// does, would run again, and all that stands on them be built again, each time that cargo is called in another way.
+pub(crate) fn cargo_command() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let said = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(said) {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
+}
+
 /// Runs cargo in the workspace's root.
 pub(crate) fn cargo(args: &[&str]) -> Result<()> {
-    run(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args))
+    run(cargo_command().args(args))
 }
 
 /// Runs a program in the workspace's root.
