@@ -258,13 +258,10 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
         cautions
             .push("fewer than 3 trials make no interval: every comparison will be inconclusive".to_owned());
     }
-    if let Some(budget) = plan.repeat.budget
-        && estimate.time_min > budget
-    {
-        cautions.push(format!(
-            "the budget of {budget} will probably end before every cell has {} trials",
-            plan.repeat.min
-        ));
+    if let Some(budget) = plan.repeat.budget.filter(|budget| estimate.time_min > *budget) {
+        let (budget, least) = (budget.about(), plan.repeat.min);
+        cautions
+            .push(format!("the budget of {budget} will probably end before every cell has {least} trials"));
     }
     cautions
 }

@@ -3,14 +3,6 @@
 /// Columns of a line, at most.
 pub(crate) const WIDTH: usize = 100;
 
-/// At most so many characters.
-pub(crate) fn shorten(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width - 1).chain(['…']).collect()
-}
-
 /// Text from a run directory must not drive a terminal, and XML forbids some of it.
 pub(crate) fn printable(text: &str) -> String {
     let bad = |c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}');

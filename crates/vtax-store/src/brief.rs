@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use vtax_units::shortened;
 
 use crate::run::damaged;
 use crate::summary::Verdict;
@@ -185,15 +186,20 @@ impl RunBrief {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let tags = origin.facts.get(TAGS_FACT).map(String::as_str).unwrap_or_default();
         Ok(Self {
-            run_id: cut(&origin.run_id, NAME),
-            plan: cut(&judged.plan, NAME),
-            host: cut(&origin.host.name, NAME),
-            tags: tags.split(',').map(|t| cut(t.trim(), NAME)).filter(|t| !t.is_empty()).take(TAGS).collect(),
-            vtax: cut(&origin.vtax_version, NAME),
+            run_id: shortened(&origin.run_id, NAME),
+            plan: shortened(&judged.plan, NAME),
+            host: shortened(&origin.host.name, NAME),
+            tags: tags
+                .split(',')
+                .map(|t| shortened(t.trim(), NAME))
+                .filter(|t| !t.is_empty())
+                .take(TAGS)
+                .collect(),
+            vtax: shortened(&origin.vtax_version, NAME),
             started_unix_ms: origin.started_unix_ms,
             ended_unix_ms: origin.ended_unix_ms,
             complete: tail::ends_completed(&run.join("journal.jsonl")),
-            headline: cut(&judged.headline, HEADLINE),
+            headline: shortened(&judged.headline, HEADLINE),
             verdicts,
             trials: count(judged.trials.len()),
             valid: count(judged.trials.iter().filter(|t| t.valid).count()),
@@ -220,13 +226,6 @@ fn judged_so_far(run: &Path) -> Result<Judged, StoreError> {
 
 fn parse<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|e| damaged(path, &e))
-}
-
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -266,7 +265,7 @@ mod tests {
         assert_ne!(RunStamp::of(run), Some(stamp));
         let brief = RunBrief::read(run).unwrap();
         assert_eq!((brief.verdicts.worse, brief.verdicts.of(Verdict::Inconclusive)), (1, 1));
-        assert_eq!((brief.trials, brief.valid, brief.headline.chars().count()), (2, 1, HEADLINE + 1));
+        assert_eq!((brief.trials, brief.valid, brief.headline.chars().count()), (2, 1, HEADLINE));
     }
 
     #[test]

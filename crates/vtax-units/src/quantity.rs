@@ -47,6 +47,20 @@ impl Nanos {
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
+
+    /// As people say it, in two units at most: `45 s`, `3 min 20 s`, `2 h 5 min`, `4 days`. Rounded.
+    #[must_use]
+    pub fn about(self) -> String {
+        let secs = self.as_secs_f64().round() as u64;
+        match secs {
+            0..=99 => format!("{secs} s"),
+            100..=3_599 if secs % 60 < 10 => format!("{} min", secs / 60),
+            100..=3_599 => format!("{} min {} s", secs / 60, secs % 60 / 10 * 10),
+            3_600..=359_999 if secs % 3600 < 60 => format!("{} h", secs / 3600),
+            3_600..=359_999 => format!("{} h {} min", secs / 3600, secs % 3600 / 60),
+            _ => format!("{} days", secs / 86_400),
+        }
+    }
 }
 
 impl From<Duration> for Nanos {

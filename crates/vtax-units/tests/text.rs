@@ -147,3 +147,18 @@ fn numbers_in_json_are_taken_where_they_can_only_mean_one_thing() {
         assert!(serde_json::from_str::<Share>(wrong).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn times_are_told_as_people_say_them() {
+    for (secs, text) in [
+        (5, "5 s"),
+        (99, "99 s"),
+        (245, "4 min"),
+        (250, "4 min 10 s"),
+        (3_600, "1 h"),
+        (7_300, "2 h 1 min"),
+        (400_000, "4 days"),
+    ] {
+        assert_eq!(Nanos::from_secs(secs).about(), text);
+    }
+}

@@ -28,15 +28,6 @@ pub(crate) fn wrapped(text: &str, indent: &str, width: usize) -> String {
     out
 }
 
-/// A text cut to so many characters.
-pub(crate) fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,7 +37,6 @@ mod tests {
         assert_eq!(wrapped("one two  three", "  ", 9), "  one two\n  three\n");
         assert_eq!(wrapped("a verylongword b", "", 6), "a\nverylongword\nb\n");
         assert_eq!(wrapped(" ", "  ", 9), "");
-        assert_eq!((cut("abc", 3), cut("abcd", 3), cut("é", 0)), ("abc".into(), "ab…".into(), "…".into()));
         assert!(size().0 > 0 && size().1 > 0);
     }
 }

@@ -7,6 +7,7 @@ use vtax_plan::model::{Cell, Measure, MeasureKind, Plan};
 use vtax_store::StoreError;
 use vtax_store::provenance::{HostFacts, Provenance};
 use vtax_store::record::{JournalEntry, Validity};
+use vtax_units::shortened;
 
 use super::{Cause, OnlyIn, Reason};
 use crate::Report;
@@ -221,10 +222,7 @@ fn short(value: &Value) -> String {
         Value::Null => "not given".to_owned(),
         other => other.to_string(),
     };
-    match text.chars().count() > WIDTH {
-        true => text.chars().take(WIDTH - 1).chain(['…']).collect(),
-        false => text,
-    }
+    shortened(&text, WIDTH)
 }
 
 /// What tells two machines apart, as far as it moves figures.

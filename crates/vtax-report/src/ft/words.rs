@@ -1,10 +1,12 @@
 //! Failovers in sentences for people who know neither statistics nor hypervisors, and the terminal's table.
 
+use vtax_units::shortened;
+
 use super::failover::{Counts, End};
 use super::failovers::{Environment, Ft, Series};
 use super::figures::{Figure, QUANTITIES, Quantity};
 use super::writes;
-use crate::text::{first_column, shorten, wrap};
+use crate::text::{first_column, wrap};
 
 fn quantity(name: &str) -> Option<&'static Quantity> {
     QUANTITIES.iter().find(|q| q.name == name)
@@ -91,7 +93,7 @@ pub(crate) fn terminal(ft: &Ft) -> String {
         for fault in faults {
             out.push_str(&format!(
                 "  {:<28} {:>8} {:>9} {:>9} {:>24} {:>13}\n",
-                shorten(fault, 28),
+                shortened(fault, 28),
                 "survived",
                 "noticed",
                 "took over",

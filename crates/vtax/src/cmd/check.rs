@@ -10,7 +10,6 @@ use vtax_plan::model::{Cell, Plan, Service, TrialKind};
 use vtax_run::calibration;
 use vtax_store::Calibration;
 use vtax_sys::clock::unix_ms;
-use vtax_units::Nanos;
 use vtax_vm::Cache;
 
 use crate::brief;
@@ -245,7 +244,7 @@ fn trials(estimate: &Estimate) -> String {
 
 /// The time a run takes, as far as it can be known.
 fn time(plan: &Plan, kvm: &Estimate, tcg: &Estimate) -> String {
-    let span = |e: &Estimate| match (about(e.time_min), about(e.time_max)) {
+    let span = |e: &Estimate| match (e.time_min.about(), e.time_max.about()) {
         (min, max) if min == max => min,
         (min, max) => format!("{min} to {max}"),
     };
@@ -254,42 +253,16 @@ fn time(plan: &Plan, kvm: &Estimate, tcg: &Estimate) -> String {
         (kvm, tcg) => format!("takes about {kvm} with hardware virtualization, {tcg} under emulation"),
     };
     if let Some(budget) = plan.repeat.budget {
-        text += &format!("; no trial starts after {}", about(budget));
+        text += &format!("; no trial starts after {}", budget.about());
     }
     text
 }
 
-/// A duration as people say it, in two units at most.
-fn about(time: Nanos) -> String {
-    let secs = time.as_secs_f64().round() as u64;
-    match secs {
-        0..=99 => format!("{secs} s"),
-        100..=3_599 if secs % 60 < 10 => format!("{} min", secs / 60),
-        100..=3_599 => format!("{} min {} s", secs / 60, secs % 60 / 10 * 10),
-        3_600..=359_999 if secs % 3600 < 60 => format!("{} h", secs / 3600),
-        3_600..=359_999 => format!("{} h {} min", secs / 3600, secs % 3600 / 60),
-        _ => format!("{} days", secs / 86_400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use vtax_units::Nanos;
 
-    #[test]
-    fn durations_read_well() {
-        for (secs, text) in [
-            (5, "5 s"),
-            (99, "99 s"),
-            (245, "4 min"),
-            (250, "4 min 10 s"),
-            (3_600, "1 h"),
-            (7_300, "2 h 1 min"),
-            (400_000, "4 days"),
-        ] {
-            assert_eq!(about(Nanos::from_secs(secs)), text);
-        }
-    }
+    use super::*;
 
     #[test]
     fn the_text_names_cells_measures_time_and_needs() {

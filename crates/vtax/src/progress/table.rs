@@ -2,8 +2,7 @@
 
 use vtax_report::pages::tax_range;
 use vtax_store::LiveWidth;
-
-use crate::screen::cut;
+use vtax_units::shortened;
 
 /// Fewest rows of comparisons, however low the terminal is.
 const LEAST: usize = 3;
@@ -35,7 +34,7 @@ pub(super) fn table(widths: &[LiveWidth], margin: f64, (rows, columns): (usize, 
     let told = widths.iter().filter(|width| width.told).count();
     let hidden = widths.len() - shown.len();
     let more = if hidden > 0 { format!("; {hidden} more aren't shown") } else { String::new() };
-    lines.push(cut(
+    lines.push(shortened(
         &format!("{told} of {} need no more rounds{more}", widths.len()),
         columns.saturating_sub(1),
     ));
@@ -43,13 +42,13 @@ pub(super) fn table(widths: &[LiveWidth], margin: f64, (rows, columns): (usize, 
 }
 
 fn line(cells: &[String; 5], names: usize, wide: &impl Fn(usize) -> usize, columns: usize) -> String {
-    let mut line = format!("{:<names$}", cut(&cells[0], names));
+    let mut line = format!("{:<names$}", shortened(&cells[0], names));
     for (i, cell) in cells.iter().enumerate().skip(1) {
         let width = wide(i);
         // Numbers to the right.
         line += &if i == 1 { format!("  {cell:>width$}") } else { format!("  {cell:<width$}") };
     }
-    cut(line.trim_end(), columns.saturating_sub(1))
+    shortened(line.trim_end(), columns.saturating_sub(1))
 }
 
 fn row(width: &LiveWidth, margin: f64) -> [String; 5] {

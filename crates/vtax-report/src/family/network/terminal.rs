@@ -1,6 +1,7 @@
 //! Network tests as one table for a terminal: a line for each environment over a path.
 
 use vtax_store::summary::{Comparison, Summary, Verdict};
+use vtax_units::shortened;
 
 use super::bench::{Bench, Link, Test};
 use super::headline::tests;
@@ -9,7 +10,7 @@ use crate::context::Context;
 use crate::data::RunData;
 use crate::families::metrics;
 use crate::format::{digits, duration, quantity, tax};
-use crate::text::{WIDTH, shorten, wrap};
+use crate::text::{WIDTH, wrap};
 use crate::words::{sign, word};
 
 /// Widths that the first column may have.
@@ -150,10 +151,10 @@ fn blocks(bench: &Bench<'_>, columns: &[Column]) -> String {
 
 fn line<'a>(first: &str, label: usize, piece: &'a [Column], text: impl Fn(&'a Column) -> &'a str) -> String {
     let most = WIDTH - 2 * GAP - label;
-    let mut line = format!("  {:<label$}", shorten(first, label));
+    let mut line = format!("  {:<label$}", shortened(first, label));
     for column in piece {
         let wide = column.width().min(most);
-        let text = shorten(text(column), wide);
+        let text = shortened(text(column), wide);
         line.push_str(&match column.left {
             true => format!("  {text:<wide$}"),
             false => format!("  {text:>wide$}"),

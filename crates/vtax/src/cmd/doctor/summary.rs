@@ -1,8 +1,7 @@
 //! What a host can measure, a line for each capability.
 
 use vtax_sys::check::{Check, State};
-
-use crate::screen::cut;
+use vtax_units::shortened;
 
 /// Longest account of what was found.
 const FOUND: usize = 90;
@@ -83,7 +82,7 @@ fn capability(kind: &Kind, checks: &[Check]) -> Option<Capability> {
             Some(Capability {
                 name: kind.name,
                 state: worst.state,
-                found: cut(&found, FOUND),
+                found: shortened(&found, FOUND),
                 fix: worst.fix.clone(),
             })
         }
@@ -107,7 +106,7 @@ fn capability(kind: &Kind, checks: &[Check]) -> Option<Capability> {
                 _ => "vtax setup --paths",
             };
             let fix = if not.len() > 1 { Some(all.to_owned()) } else { fix };
-            Some(Capability { name: kind.name, state, found: cut(&found, FOUND), fix })
+            Some(Capability { name: kind.name, state, found: shortened(&found, FOUND), fix })
         }
     }
 }
