@@ -12,8 +12,8 @@ pub(crate) fn vtax() -> PathBuf {
     root().join("target/vtax")
 }
 
-/// The cargo that runs this program, without what it says of this program. Build scripts that look at that, as ring's
-/// does, would run again, and all that stands on them be built again, each time that cargo is called in another way.
+/// The cargo that runs this program, without the variables in which it describes this program. ring's build script looks at
+/// such variables: after each change from `cargo` to `cargo xtask` ring and all that depends on it would be built again.
 pub(crate) fn cargo_command() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let said = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");

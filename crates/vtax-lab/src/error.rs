@@ -55,10 +55,10 @@ pub enum LabError {
     /// There is no user-mode Linux here.
     #[error(transparent)]
     NoUml(VmError),
-    /// There is one, and it runs no program on this host: no package changes that.
+    /// User-mode Linux is installed, but its kernel runs no program on this host.
     #[error("user-mode Linux doesn't run a program on this host: {reason}")]
     UmlUnusable {
-        /// What it said, or what it did not do.
+        /// What its kernel printed, or what it didn't do in time.
         reason: String,
     },
     /// No OCI runtime works here.

@@ -37,7 +37,7 @@ pub(crate) fn stream() -> Result<(OwnedFd, OwnedFd)> {
     Ok((ours.into(), theirs.into()))
 }
 
-/// The first bytes of a file that others write to, at most so many.
+/// At most `most` bytes of a file that others write to, from its beginning.
 pub(crate) fn head(file: &File, most: u64) -> String {
     let read = || -> io::Result<String> {
         let mut bytes = vec![0; usize::try_from(file.metadata()?.len().min(most)).unwrap_or_default()];

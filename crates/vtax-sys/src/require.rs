@@ -125,7 +125,8 @@ pub fn installed(programs: &[&str]) -> bool {
     complete(missing.map(|program| format!("{program} is not installed")))
 }
 
-/// Whether this host can do something at all that no package brings, such as a certain CPU; prints why not. Required nowhere.
+/// Whether the host can do what no package adds, such as what only other CPUs can; prints why not. `VTAX_REQUIRE` doesn't ask
+/// for it.
 #[must_use]
 pub fn possible(lack: Option<impl Display>) -> bool {
     let Some(lack) = lack else { return true };

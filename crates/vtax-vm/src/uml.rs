@@ -28,7 +28,7 @@ const MODULES: &str = "usr/lib/uml/modules";
 const NEEDED: [&str; 1] = ["overlay"];
 /// Memory that its kernel takes itself, with room for its first processes.
 const KERNEL: Bytes = Bytes::from_mib(48);
-/// What its kernel says when it ends.
+/// What its kernel prints when it panics.
 const PANIC: &str = "Kernel panic";
 
 /// What every user-mode Linux of a run is started from.
@@ -98,7 +98,7 @@ impl Uml {
         self.initrd.as_fd()
     }
 
-    /// The initrd and the command line of one that only proves that it runs a program: [`proof`] judges what it says.
+    /// The initrd and the command line for a proof that its kernel runs a program: [`proof`] judges what it prints then.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Uml {
     pub fn probe(&self, descriptor: i32, directory: &Path) -> Result<(OwnedFd, Vec<String>)> {
         let initrd =
             initrd::memory_file(&initrd::probe()).map_err(VmError::io("create", "initrd in memory"))?;
-        let mut command = Self::start(KERNEL, descriptor, directory, "probe");
+        let mut command = Self::beginning(KERNEL, descriptor, directory, "probe");
         command.push("ssl=null".to_owned());
         Ok((initrd, command))
     }
@@ -122,7 +122,7 @@ impl Uml {
     pub fn command(&self, config: &UmlConfig<'_>) -> Vec<String> {
         let [initrd, stream] = config.descriptors;
         let (name, tap, mac) = (config.name, config.tap, &config.mac);
-        let mut command = Self::start(config.memory, initrd, config.directory, name);
+        let mut command = Self::beginning(config.memory, initrd, config.directory, name);
         command.extend([
             "ssl=null".to_owned(),
             format!("ssl0=fd:{stream},fd:{stream}"),
@@ -137,7 +137,7 @@ impl Uml {
     }
 
     /// What every command line begins with.
-    fn start(memory: Bytes, initrd: i32, directory: &Path, name: &str) -> Vec<String> {
+    fn beginning(memory: Bytes, initrd: i32, directory: &Path, name: &str) -> Vec<String> {
         vec![
             PROGRAM.to_owned(),
             format!("mem={}M", memory.0 >> 20),
@@ -153,8 +153,8 @@ impl Uml {
     }
 }
 
-/// Why its kernel ended, by what it said: the line before the panic, and the panic. The process goes on then, since the first
-/// of a PID namespace can't abort itself.
+/// Why its kernel panicked, by what it printed: the line before the panic, and the panic; `None` where it didn't. Its process
+/// doesn't end then where it is the first of a PID namespace, since signals that it sends to itself have no effect (pid_namespaces(7)).
 #[must_use]
 pub fn panic_of(said: &str) -> Option<String> {
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -163,7 +163,7 @@ pub fn panic_of(said: &str) -> Option<String> {
     Some(format!("{before}{}", lines[at]))
 }
 
-/// What one that proves that it runs a program has shown: `None` where it is still booting.
+/// Whether its kernel runs a program, by what it printed: why not as an error, `None` while it still boots.
 #[must_use]
 pub fn proof(said: &str) -> Option<std::result::Result<(), String>> {
     if said.contains(HELLO.trim_end()) {

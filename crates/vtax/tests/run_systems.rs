@@ -148,13 +148,7 @@ fn a_server_of_storage_has_a_neighbour_during_each_of_its_tests() {
         assert_eq!(names, ["write", "read"], "{trial}");
         for test in tests {
             let beside = test["facts"]["beside.sut-2"].as_str().unwrap_or_else(|| panic!("{test}"));
-            // How many of them fail is for a quiet machine to say.
-            let answered =
-                beside.split_once(" answers/s, ").and_then(|(answers, _)| answers.parse::<f64>().ok());
-            assert!(
-                answered.is_some_and(|answers| answers > 0.0) && beside.contains(" failed, "),
-                "{beside}"
-            );
+            assert!(beside.contains(" answers/s, 0 failed"), "{beside}");
             assert!(test["result"]["result"]["beside"].is_null(), "{test}");
         }
         assert_eq!(tests[1]["result"]["result"]["verified"]["records"], 16, "{trial}");
@@ -251,8 +245,8 @@ fn more_systems_than_memory_are_refused_before_anything_is_started() {
     assert!(text.contains("60 systems of at least 16MiB need 960MiB of memory"), "{text}");
 }
 
-/// The services of a plan: vtax's own web server as a command, which ends by itself after a second on the neighbour. The
-/// program is copied into `seen`.
+/// The services of a plan: vtax's own web server as a command, which ends by itself after a second on the neighbour. Its
+/// program is copied into `seen`, a directory that systems see.
 fn one_that_dies(seen: &Path) -> String {
     let program = seen.join("vtax");
     std::fs::copy(VTAX, &program).expect("a copy");

@@ -13,7 +13,7 @@ use vtax_load::storage::iscsi::{ChapSecret, IscsiSpec};
 use vtax_load::storage::mounted::{MountSpec, Volume};
 use vtax_load::storage::nfs::NfsSpec;
 use vtax_load::storage::{LocalSpec, StorageResult, StorageSpec, StorageStep, TargetSpec};
-use vtax_load::{LoadSpec, MemberAnswer, Model, Progress, Segment, Step};
+use vtax_load::{Errors, LoadSpec, MemberAnswer, Model, Progress, Segment, Step};
 use vtax_plan::model::{
     ChapMode, FailoverMeasure, GaneshaOptions, MeasureKind, NfsVersion, NfsdOptions, SambaOptions,
     ServiceKind, StorageAccess, StorageCache, StorageMeasure, StorageOperation, StorageTest, StorageWorkload,
@@ -333,9 +333,9 @@ fn note_beside(observation: &mut Observation, beside: &[MemberAnswer]) {
         let seconds = result.duration.as_secs_f64().max(f64::EPSILON);
         let (counts, per_second) = (&result.counts, |count: u64| count as f64 / seconds);
         let words = format!(
-            "{:.1} answers/s, {} failed, {:.0} bytes/s received, {:.0} bytes/s sent",
+            "{:.1} answers/s, {}, {:.0} bytes/s received, {:.0} bytes/s sent",
             per_second(counts.ok),
-            counts.errors.total(),
+            failed(&counts.errors),
             per_second(counts.bytes_received),
             per_second(counts.bytes_sent)
         );
@@ -345,6 +345,16 @@ fn note_beside(observation: &mut Observation, beside: &[MemberAnswer]) {
             let detail = format!("{member}: {detail}");
             observation.validity = Validity::Invalid { reason: *reason, detail };
         }
+    }
+}
+
+/// How many requests failed, and how: `64 failed (64 reset)`.
+fn failed(errors: &Errors) -> String {
+    let found = errors.classes().into_iter().filter(|(_, count)| *count > 0);
+    let classes: Vec<String> = found.map(|(class, count)| format!("{count} {class}")).collect();
+    match classes.is_empty() {
+        true => "0 failed".to_owned(),
+        false => format!("{} failed ({})", errors.total(), classes.join(", ")),
     }
 }
 
@@ -448,6 +458,13 @@ fn of_trial(tests: &[Observation]) -> Validity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failures_are_told_with_their_classes() {
+        assert_eq!(failed(&Errors::default()), "0 failed");
+        let errors = Errors { reset: 60, refused: 4, ..Errors::default() };
+        assert_eq!(failed(&errors), "64 failed (4 refused, 60 reset)");
+    }
 
     fn test(validity: Validity) -> Observation {
         Observation { name: "read".to_owned(), validity, ..Observation::default() }
