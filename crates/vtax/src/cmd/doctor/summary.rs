@@ -173,6 +173,7 @@ mod tests {
         // Names are those of the checks; one that is spelled otherwise would silently be left out.
         let sources = concat!(
             include_str!("../../../../vtax-lab/src/doctor.rs"),
+            include_str!("../../../../vtax-lab/src/nodes/uml.rs"),
             include_str!("../../../../vtax-vm/src/checks.rs"),
             include_str!("../../../../vtax-lab/src/pair_qemu.rs"),
             include_str!("clock.rs"),
