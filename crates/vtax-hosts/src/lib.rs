@@ -28,7 +28,7 @@ pub use list::{HostSpec, MAX_HOSTS, On, parse_on};
 pub use message::{Job, LEASE, PROTOCOL};
 pub use run::{OnHosts, run_on};
 pub use session::Outcome;
-pub use start::{Stream, copy_program, start_agent};
+pub use start::{Stream, start_agent};
 pub use state::{HOSTS_VERSION, HostRecord, HostState, HostsFile, run_directories};
 pub use streams::{Outside, is_deserted, say_there_are_none, serve_streams, stream_sockets};
 pub use together::Together;

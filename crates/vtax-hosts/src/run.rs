@@ -8,7 +8,7 @@ use crate::engine::{Engine, Machine};
 use crate::error::HostsError;
 use crate::message::Job;
 use crate::session::{Attended, Outcome, attend};
-use crate::start::{copy_program, start_agent};
+use crate::start::start_agent;
 use crate::state::{HostRecord, HostState};
 use crate::together::{Place, Together};
 
@@ -116,8 +116,7 @@ fn one(
     if on.stop.load(Ordering::SeqCst) {
         return Ok(record(machine, directory, HostState::Stopped, Some("it was not begun".to_owned())));
     }
-    let stream = copy_program(on.engine, machine, on.program)
-        .and_then(|there| start_agent(on.engine, machine, &there));
+    let stream = start_agent(on.engine, machine, on.program);
     drop(inside);
     let stream = match stream {
         Ok(stream) => stream,

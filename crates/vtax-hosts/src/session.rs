@@ -202,7 +202,7 @@ pub(crate) fn attend(
 }
 
 /// Waits a little for the carrier's own end, which comes with the host's, then kills it.
-fn end(carrier: &mut Child) -> String {
+pub(crate) fn end(carrier: &mut Child) -> String {
     for _ in 0..50 {
         if let Ok(Some(status)) = carrier.try_wait() {
             return status.to_string();

@@ -1,25 +1,24 @@
-//! vtax on a host: copied there where no list names one, and started as the host's end of a stream.
+//! vtax on a host: sent there where no list names one, and started as the host's end of a stream.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use vtax_agent::ssh::{directory_told, receive};
+use vtax_agent::ssh::{Program, hand_over, script};
 
 use crate::engine::{Engine, Machine};
 use crate::error::HostsError;
+use crate::session::end;
 
-/// Copying tens of megabytes over a slow line.
-const COPY_WITHIN: Duration = Duration::from_secs(300);
+/// Sending tens of megabytes over a slow line.
+const SENT_WITHIN: Duration = Duration::from_secs(300);
 /// The most that is kept of what a program says.
 const SAID: usize = 4_000;
-
-/// As [`receive`], with a vtax that is there.
-const PREPARE: &str = "umask 077; d=$(mktemp -d \"${TMPDIR:-/tmp}/vtax-XXXXXXXX\") && echo \"vtax-in $d\"";
 
 /// A host's end, started.
 #[derive(Debug)]
@@ -39,87 +38,56 @@ impl Stream {
     }
 }
 
-/// Copies this program to a host, unless one is there; returns the directory that was made for it.
+/// Starts the host's end, for which this program is sent there unless the host has one. What goes wrong afterwards shows when its hello is
+/// waited for.
 ///
 /// # Errors
 ///
-/// [`HostsError::Host`] where it can't be.
-pub fn copy_program(engine: &dyn Engine, host: &Machine, program: &Path) -> Result<String, HostsError> {
+/// [`HostsError::Host`] where the host can't be reached, or vtax doesn't get there; [`HostsError::File`] where this program can't be read.
+pub fn start_agent(engine: &dyn Engine, host: &Machine, program: &Path) -> Result<Stream, HostsError> {
     let wrong = |reason: String| HostsError::Host { host: host.name.clone(), reason };
-    let there = host.spec.program.is_some();
-    let input = if there { Path::new("/dev/null") } else { program };
-    let failed = |source| HostsError::File { what: "cannot read", path: input.to_owned(), source };
-    let file = File::open(input).map_err(failed)?;
-    let length = file.metadata().map_err(failed)?.len();
-    let script = if there { PREPARE.to_owned() } else { receive(length) };
-    let mut command = engine.command(host, &script);
-    // A group of its own: Ctrl-C at the terminal is for vtax, which tells the hosts.
-    command.stdin(file).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let mut child =
-        command.spawn().map_err(|e| wrong(format!("{:?} can't be started: {e}", command.get_program())))?;
-    let (told, said) = (Arc::default(), Arc::default());
-    let readers = [
-        child.stdout.take().map(|output| keep_end(output, Arc::clone(&told))),
-        child.stderr.take().map(|errors| keep_end(errors, Arc::clone(&said))),
-    ];
-    let until = Instant::now() + COPY_WITHIN;
-    let status = loop {
-        match child.try_wait().map_err(|e| wrong(e.to_string()))? {
-            Some(status) => break status,
-            None if Instant::now() >= until => {
-                // It is reaped below, by the handle's end, whatever the signal did.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(wrong(format!("vtax wasn't copied within {} s", COPY_WITHIN.as_secs())));
-            }
-            None => std::thread::sleep(Duration::from_millis(20)),
+    let failed = |source| HostsError::File { what: "cannot read", path: program.to_owned(), source };
+    let (place, file) = match &host.spec.program {
+        Some(path) => (Program::There(path), None),
+        None => {
+            let file = File::open(program).map_err(failed)?;
+            (Program::Sent(file.metadata().map_err(failed)?.len()), Some(file))
         }
     };
-    for reader in readers.into_iter().flatten() {
-        // One that panicked has read nothing, which shows below.
-        let _ = reader.join();
-    }
-    let text = |kept: &Mutex<Vec<u8>>| kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    if !status.success() {
-        return Err(wrong(format!(
-            "it can't be reached, or vtax can't be copied ({status}): {}",
-            one_line(&text(&said))
-        )));
-    }
-    let told = String::from_utf8_lossy(&text(&told)).into_owned();
-    directory_told(&told)
-        .ok_or_else(|| wrong(format!("it said `{}` instead of a directory", told.escape_debug())))
-}
-
-/// Starts the host's end in the directory of [`copy_program`]. What goes wrong shows when its hello is waited for.
-///
-/// # Errors
-///
-/// [`HostsError::Host`] where the carrier can't be started.
-pub fn start_agent(engine: &dyn Engine, host: &Machine, directory: &str) -> Result<Stream, HostsError> {
-    let wrong = |reason: String| HostsError::Host { host: host.name.clone(), reason };
-    let program = host.spec.program.clone().unwrap_or_else(|| format!("{directory}/vtax"));
-    let mut command = engine.command(host, &stay(directory, &program));
+    let mut command = engine.command(host, &script(place, "host-agent --dir \"$d/job\""));
+    // A group of its own: Ctrl-C at the terminal is for vtax, which tells the hosts.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut carrier =
         command.spawn().map_err(|e| wrong(format!("{:?} can't be started: {e}", command.get_program())))?;
     let said = Arc::default();
-    if let Some(errors) = carrier.stderr.take() {
-        keep_end(errors, Arc::clone(&said));
+    let errors = carrier.stderr.take().map(|errors| keep_end(errors, Arc::clone(&said)));
+    let (Some(mut input), Some(mut output)) = (carrier.stdin.take(), carrier.stdout.take()) else {
+        return Err(wrong("the carrier has no streams".to_owned()));
+    };
+    // In a thread of its own, which ends with the carrier: a host may stop to read.
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        let there = hand_over(file, &mut input, &mut output);
+        // Nobody waits any more where it took too long.
+        let _ = tell.send(there.map(|()| (input, output)));
+    });
+    match told.recv_timeout(SENT_WITHIN) {
+        Ok(Ok((input, output))) => Ok(Stream { carrier, input, output, said }),
+        Ok(Err(why)) => {
+            let status = end(&mut carrier);
+            // One that panicked has read nothing, which shows below.
+            let _ = errors.map(std::thread::JoinHandle::join);
+            let said = Stream::one_line_of(&said);
+            let why = if said.is_empty() { why.to_string() } else { said };
+            Err(wrong(format!("it can't be reached, or vtax can't be copied ({status}): {why}")))
+        }
+        Err(_) => {
+            // It is reaped in any case.
+            let _ = carrier.kill();
+            let _ = carrier.wait();
+            Err(wrong(format!("vtax wasn't copied within {} s", SENT_WITHIN.as_secs())))
+        }
     }
-    match (carrier.stdin.take(), carrier.stdout.take()) {
-        (Some(input), Some(output)) => Ok(Stream { carrier, input, output, said }),
-        _ => Err(wrong("the carrier has no streams".to_owned())),
-    }
-}
-
-/// The shell stays and removes the directory, should the program be killed; a signal that goes to both ends only the program. A run that
-/// dies with it may still make a file.
-fn stay(directory: &str, program: &str) -> String {
-    format!(
-        "trap : HUP INT TERM; d={directory}; \"{program}\" host-agent --dir \"$d/job\"; s=$?; \
-         rm -rf \"$d\" || {{ sleep 1; rm -rf \"$d\"; }}; exit $s"
-    )
 }
 
 /// Reads a stream to its end in a thread and keeps the end of it.
@@ -144,55 +112,57 @@ fn one_line(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
+    use std::process::Command;
 
     use super::*;
 
-    #[test]
-    fn scripts_fit_between_single_quotes() {
-        for script in [&receive(5), PREPARE, &stay("/tmp/vtax-1", "/bin/true")] {
-            assert!(!script.contains('\''), "{script}");
-        }
-    }
-
-    /// What a script said, its end, and what there is in the place where directories are made.
-    fn run(script: &str, input: &[u8]) -> (String, bool, Vec<PathBuf>) {
+    /// Whether a script ended well, and what there is in the place where directories are made.
+    fn run(program: Program<'_>, arguments: &str, input: &[u8]) -> (bool, Vec<PathBuf>) {
         let place = tempfile::tempdir().unwrap();
-        let given = place.path().join("input");
-        std::fs::write(&given, input).unwrap();
-        let mut command = std::process::Command::new("sh");
-        command.args(["-c", script]).env("TMPDIR", place.path()).stdin(File::open(&given).unwrap());
-        let output = command.output().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", &script(program, arguments)]).env("TMPDIR", place.path());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // It is gone at once where it was sent too much.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        let output = child.wait_with_output().unwrap();
         let made = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
-        let made = made.filter(|path| *path != given).collect();
-        (String::from_utf8(output.stdout).unwrap(), output.status.success(), made)
+        (output.status.success(), made.collect())
+    }
+
+    const PROGRAM: &[u8] = b"#!/bin/sh\ntouch \"$1\"; cat\n";
+
+    #[test]
+    fn a_stream_that_ends_early_leaves_nothing() {
+        let all = PROGRAM.len();
+        for sent in 0..=all {
+            // With all of it the program is started, and ends with its input.
+            let (good, made) = run(Program::Sent(all as u64), "\"$d/job\"", &PROGRAM[..sent]);
+            assert_eq!((good, made), (sent == all, Vec::new()), "{sent}");
+        }
     }
 
     #[test]
-    fn a_program_that_came_in_part_leaves_nothing() {
-        let (told, good, made) = run(&receive(5), b"hello");
-        assert!(good && made.len() == 1);
-        assert_eq!(directory_told(&told).as_deref(), made[0].to_str());
-        for input in [&b""[..], b"hell", b"hello!"] {
-            let (told, good, made) = run(&receive(5), input);
-            assert!(told.is_empty() && !good && made.is_empty(), "{told} {made:?}");
-        }
+    fn a_program_that_is_there_runs_in_a_directory_of_its_own() {
+        let (good, made) = run(Program::There("/bin/touch"), "\"$d/job\"", b"");
+        assert!(good && made.is_empty(), "{made:?}");
+        let (good, made) = run(Program::There("/bin/false"), "", b"");
+        assert!(!good && made.is_empty(), "{made:?}");
     }
 
     #[test]
     fn a_signal_to_both_ends_the_program_and_its_directory() {
         let place = tempfile::tempdir().unwrap();
-        let directory = place.path().join("vtax-1");
-        std::fs::create_dir(&directory).unwrap();
         let program = place.path().join("program");
         // It has its parent, the shell, get the signal as well.
-        std::fs::write(&program, "#!/bin/sh\nmkdir \"$3\"; kill -TERM $PPID $$\n").unwrap();
+        std::fs::write(&program, "#!/bin/sh\nmkdir \"$1\"; kill -TERM $PPID $$\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
-        let script = stay(directory.to_str().unwrap(), program.to_str().unwrap());
-        let status = std::process::Command::new("sh").args(["-c", &script]).status().unwrap();
+        let script = script(Program::There(program.to_str().unwrap()), "\"$d/job\"");
+        let status = Command::new("sh").args(["-c", &script]).env("TMPDIR", place.path()).status().unwrap();
         assert_eq!(status.code(), Some(128 + 15));
-        assert!(!directory.exists());
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "only the program");
     }
 
     #[test]

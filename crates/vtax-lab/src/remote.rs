@@ -1,18 +1,18 @@
 //! Agents on other hosts.
 //!
-//! Their streams are opened by whoever has the way there, outside of the controller's namespaces ([`Streams`]); an agent opens no port. Where
-//! vtax isn't there, this program is copied to a fresh directory, which the remote shell removes when the agent has ended, however that comes
-//! about.
+//! Their streams are opened by whoever has the way there, outside of the controller's namespaces ([`Streams`]); an agent opens no port. It
+//! has a fresh directory, which the remote shell removes when the agent has ended, however that comes about; where vtax isn't there, this
+//! program is sent there first.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read as _};
-use std::net::Shutdown;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use vtax_agent::ssh::{directory_told, receive};
+use vtax_agent::ssh::{self, hand_over};
 use vtax_agent::streams::{Carrier, Streams};
 use vtax_sys::chain;
 
@@ -24,10 +24,8 @@ use crate::node::{Host, Node};
 use crate::process_io::{output_file, stream, tail};
 use crate::spec::NodeSpec;
 
-/// Copying tens of megabytes over a slow line.
-const COPY_WITHIN: Duration = Duration::from_secs(300);
-/// The most that is read of what a host says of its directory.
-const MOST_TOLD: u64 = 4_096;
+/// Sending tens of megabytes over a slow line, and how long a host may be silent meanwhile.
+const SENT_WITHIN: Duration = Duration::from_secs(300);
 
 /// One host, and the way there.
 pub(crate) struct RemoteHost<'a> {
@@ -35,38 +33,41 @@ pub(crate) struct RemoteHost<'a> {
     pub(crate) host: &'a str,
 }
 
+/// The vtax of a remote agent.
+pub(crate) enum RemoteProgram<'a> {
+    /// One that is there.
+    There(&'a str),
+    /// This file is sent there.
+    Sent(&'a Path),
+}
+
 impl RemoteHost<'_> {
-    /// Copies this program there; returns the directory it is in.
-    pub(crate) fn copy(&self, program: &Path) -> Result<String, String> {
-        let cannot = |why: &str| format!("vtax can't be copied to {}: {why}", self.host);
-        let run = || -> Result<String, String> {
-            let told = |e: LabError| chain(&e);
-            let mut input = File::open(program).on("open", program).map_err(told)?;
-            let length = input.metadata().on("look at", program).map_err(told)?.len();
-            let errors = output_file("copy").map_err(told)?;
-            let (ours, carrier) = self.open(&receive(length), &errors)?;
-            let ours = UnixStream::from(ours);
-            let sent = send(&ours, &mut input);
-            let mut told = String::new();
-            let heard = (&ours).take(MOST_TOLD).read_to_string(&mut told);
-            // Why it ended early is the better reason.
-            match carrier.ended_within(COPY_WITHIN) {
-                Some(Ok(())) => sent.and(heard).map(|_| told).map_err(|e| e.to_string()),
-                Some(Err(how)) => Err(format!("{how}: {}", tail(&errors))),
-                None => Err(format!("no end after {} s", COPY_WITHIN.as_secs())),
+    /// Starts the agent there, `$d` in its arguments being a directory of its own. What goes wrong afterwards shows when its first answer is
+    /// waited for.
+    pub(crate) fn agent(
+        &self,
+        spec: &NodeSpec,
+        program: &RemoteProgram<'_>,
+        arguments: &str,
+    ) -> Result<Node> {
+        let output = output_file(&spec.name)?;
+        let (program, mut file) = match program {
+            RemoteProgram::There(path) => (ssh::Program::There(path), None),
+            RemoteProgram::Sent(path) => {
+                let file = File::open(path).on("open", path)?;
+                (ssh::Program::Sent(file.metadata().on("look at", path)?.len()), Some(file))
             }
         };
-        let told = run().map_err(|why| cannot(why.trim_end_matches([':', ' '])))?;
-        let wrong = || format!("{} said `{}` instead of a directory", self.host, told.escape_debug());
-        directory_told(&told).ok_or_else(wrong)
-    }
-
-    /// Starts the agent there. What goes wrong shows when its first answer is waited for.
-    pub(crate) fn agent(&self, spec: &NodeSpec, command: &str) -> Result<Node> {
-        let output = output_file(&spec.name)?;
-        let (channel, carrier) = self
-            .open(command, &output)
-            .map_err(|reason| LabError::Path { path: self.host.to_owned(), reason })?;
+        let wrong = |reason| LabError::Path { path: self.host.to_owned(), reason };
+        let (channel, carrier) = self.open(&ssh::script(program, arguments), &output).map_err(wrong)?;
+        if let Err(why) = handed_over(&channel, file.as_mut()) {
+            // Why it ended early is the better reason.
+            let why = match carrier.ended_within(Duration::from_secs(5)) {
+                Some(Err(how)) => format!("{how}: {}", tail(&output)),
+                _ => why.to_string(),
+            };
+            return Err(wrong(format!("vtax can't be started there: {}", why.trim_end_matches([':', ' ']))));
+        }
         Ok(Node {
             attachment: Attachment { name: spec.name.clone(), netns: None, interfaces: None },
             enforced: Enforced::default(),
@@ -82,7 +83,7 @@ impl RemoteHost<'_> {
     }
 
     /// This end of a stream whose other end is a script's.
-    fn open(&self, script: &str, errors: &File) -> Result<(std::os::fd::OwnedFd, Carrier), String> {
+    fn open(&self, script: &str, errors: &File) -> Result<(OwnedFd, Carrier), String> {
         debug_assert!(!script.contains('\''), "{script}");
         let (ours, theirs) = stream().map_err(|e| chain(&e))?;
         let errors = errors.try_clone().map_err(|e| e.to_string())?;
@@ -90,11 +91,12 @@ impl RemoteHost<'_> {
     }
 }
 
-/// Sends a file, and says that there is no more.
-fn send(stream: &UnixStream, input: &mut File) -> io::Result<()> {
-    // One that takes nothing any more, and one that never answers.
-    stream.set_write_timeout(Some(COPY_WITHIN))?;
-    stream.set_read_timeout(Some(COPY_WITHIN))?;
-    io::copy(input, &mut &*stream)?;
-    stream.shutdown(Shutdown::Write)
+/// Sends the program, if it isn't there, and waits for it. A host that takes nothing any more, or never answers, is given up.
+fn handed_over(channel: &OwnedFd, program: Option<&mut File>) -> io::Result<()> {
+    let stream = UnixStream::from(channel.try_clone()?);
+    let within = |time| stream.set_write_timeout(time).and_then(|()| stream.set_read_timeout(time));
+    within(Some(SENT_WITHIN))?;
+    hand_over(program, &stream, &stream)?;
+    // The timeouts are the socket's, which the agent's stream is from now on.
+    within(None)
 }

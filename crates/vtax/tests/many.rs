@@ -152,7 +152,8 @@ fn a_host_ends_with_its_stream_and_with_its_lease() {
 }
 
 /// What scripts beside the hosts have: something done from outside of all (`order`, as lab.sh has it), something waited for
-/// (`until_` COMMAND), and the end of all that runs were (`nothing_left`).
+/// (`until_` COMMAND), the end of all that runs were (`nothing_left`), and the end of the controller `$run` at a moment
+/// (`dies_when` COMMAND), such as `sent`: the second host has the whole program, which it may not have started.
 const TOOLS: &str = "
     order() { echo \"$@\" >order.new; mv order.new order; while [ -e order ]; do sleep 0.05; done; }
     until_() { for i in $(seq 1200); do \"$@\" >/dev/null 2>&1 && return; sleep 0.1; done; echo \"never: $*\"; exit 98; }
@@ -160,6 +161,11 @@ const TOOLS: &str = "
         for i in $(seq 150); do order look; [ -s left ] || { echo nothing is left; return; }; sleep 0.1; done
         cat left
     }
+    dies_when() {
+        until \"$@\" >/dev/null 2>&1; do kill -0 $run || { echo it ended before; exit 97; }; sleep 0.01; done
+        kill -9 $run; nothing_left
+    }
+    sent() { [ \"$(stat -c %s n2.tmp/vtax-*/vtax)\" -ge \"$(stat -Lc %s \"$vtax\")\" ]; }
 ";
 
 /// Three emulated hosts, and what is run beside them.
@@ -341,16 +347,14 @@ fn a_host_that_dies_is_lost_and_the_others_go_on() {
 fn a_controller_that_dies_leaves_nothing_on_any_host() {
     let Some(lab) = ssh() else { return };
     let script = "
-        $vtax run plan.yaml --on \"$on\" --ssh-config config --out run & run=$!
-        until grep -q trial-started run/hosts/10.99.0.13/journal.jsonl 2>/dev/null; do sleep 0.1; done
-        kill -9 $run
-        for i in $(seq 200); do
-            left=$(pgrep -f '[h]ost-agent|/job/ru[n]' | wc -l)
-            [ \"$left\" = 0 ] && [ -z \"$(ls -d n?.tmp/vtax-* 2>/dev/null)\" ] && { echo nothing is left; exit 0; }
-            sleep 0.1
-        done
-        pgrep -af '[h]ost-agent|/job/ru[n]'; ls -d n?.tmp/vtax-*; exit 1";
-    expect(&lab.run(ALL, script), 0, &["nothing is left"]);
+        for moment in sent 'grep -q trial-started run/hosts/10.99.0.13/journal.jsonl'; do
+            rm -rf run
+            $vtax run plan.yaml --on \"$on\" --ssh-config config --out run & run=$!
+            dies_when $moment
+        done";
+    let output = lab.run(ALL, script);
+    expect(&output, 0, &[]);
+    assert_eq!(text(&output).matches("nothing is left").count(), 2, "{}", text(&output));
 }
 
 #[test]
@@ -572,9 +576,15 @@ fn a_controller_that_dies_leaves_nothing_on_any_node_of_slurm() {
     let Some(lab) = slurm() else { return };
     let script = "
         empty() { [ -z \"$(squeue -h)\" ]; }
-        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run & run=$!
-        until_ grep -q trial-started run/hosts/n3/journal.jsonl
-        kill -9 $run
-        nothing_left; until_ empty; echo 'no job is left'";
-    expect(&lab.run("", script), 0, &["nothing is left", "no job is left"]);
+        for moment in sent 'grep -q trial-started run/hosts/n3/journal.jsonl'; do
+            rm -rf run
+            $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run & run=$!
+            dies_when $moment
+            until_ empty; echo 'no job is left'
+        done";
+    let output = lab.run("", script);
+    expect(&output, 0, &[]);
+    for words in ["nothing is left", "no job is left"] {
+        assert_eq!(text(&output).matches(words).count(), 2, "{}", text(&output));
+    }
 }

@@ -20,7 +20,7 @@ use crate::list::{HostSpec, is_word};
 const WAIT: &str = "t=0; while [ $t -lt 20 ]; do sleep 3; t=$((t+1)); for d in \"${TMPDIR:-/tmp}\"/vtax-*; do [ -d \"$d\" ] && t=0; done; done; exit 0";
 
 /// What keeps a pod while there is no vtax in it: a directory as one has, for as long as the stream lasts.
-const HOLD: &str = "d=$(mktemp -d \"${TMPDIR:-/tmp}/vtax-XXXXXXXX\") || exit 1; trap : HUP INT TERM; cat >/dev/null; rmdir \"$d\"";
+const HOLD: &str = "d=$(mktemp -d \"${TMPDIR:-/tmp}/vtax-XXXXXXXX\") || exit 1; trap : HUP INT TERM; cat >/dev/null; rm -rf \"$d\"";
 /// How often something is said on such a stream, so that nobody on the way takes it for one that is forgotten.
 const BEAT: Duration = Duration::from_secs(20);
 

@@ -16,7 +16,7 @@ use crate::lab::Lab;
 use crate::node::Node;
 use crate::nodes::Network;
 use crate::program::Program;
-use crate::remote::RemoteHost;
+use crate::remote::{RemoteHost, RemoteProgram};
 use crate::spec::{NodeSpec, TestbedSpec};
 
 const SSH: Program = Program { name: "ssh", package: "openssh-client" };
@@ -120,24 +120,16 @@ impl Nic<'_> {
         let there = RemoteHost { streams, host };
         let known = streams.hosts().iter().find(|known| known.name == host);
         let program_there = known.and_then(|known| known.program.as_ref()).or(self.0.vtax.as_ref());
-        let (directory, program) = match program_there {
-            Some(vtax) => (
-                "d=$(mktemp -d \"${TMPDIR:-/tmp}/vtax-XXXXXXXX\") || exit 1".to_owned(),
-                format!("{vtax} agent"),
-            ),
-            None => {
-                let agent = site.lab.agent_program();
-                let directory = there.copy(&agent.program).map_err(|reason| site.refuse(reason))?;
-                (format!("d={directory}"), format!("\"$d/vtax\" {}", agent.args[1..].join(" ")))
-            }
+        let agent = site.lab.agent_program();
+        let program = match program_there {
+            Some(vtax) => RemoteProgram::There(vtax),
+            None => RemoteProgram::Sent(&agent.program),
         };
-        let name = &spec.name;
+        let command = agent.args[1..].join(" ");
         there.agent(
             spec,
-            &format!(
-                "trap : HUP INT TERM; {directory}; {program} --node {name} --fd 0 --lease --dir \"$d/node\"; s=$?; \
-                 rm -rf \"$d\" || {{ sleep 1; rm -rf \"$d\"; }}; exit $s"
-            ),
+            &program,
+            &format!("{command} --node {} --fd 0 --lease --dir \"$d/node\"", spec.name),
         )
     }
 }

@@ -9,7 +9,7 @@ work=$dir/image
 root=$work/root
 mkdir -p "$root/tmp" "$root/run" "$root/proc" "$root/sys" "$root/dev" "$root/etc"
 chmod 1777 "$root/tmp"
-programs=$(command -v sh mktemp cat wc chmod rm mkdir sleep ls)
+programs=$(command -v sh mktemp head cat wc chmod rm mkdir sleep ls)
 for file in $programs $(ldd $programs | grep -o '/[^ :]*' | sort -u) /etc/passwd /etc/group; do
     mkdir -p "$root$(dirname "$file")"
     cp -L "$file" "$root$file"
