@@ -4,7 +4,7 @@ use crate::describe::moments;
 use crate::interval::MIN_TRIALS;
 use crate::moderate::{moderated, prior, typical_variance};
 use crate::multiple::{judge_family, widened};
-use crate::ratio::{Bound, Ratio, after_looking, narrow};
+use crate::ratio::{Bound, Direction, Ratio, after_looking, narrow};
 use crate::rng::Rng;
 use crate::student::t_quantile;
 use crate::verdict::{ALPHA, Verdict};
@@ -108,6 +108,7 @@ fn seen(found: &SoFar<'_>) -> Ratio {
     Ratio {
         tax: mean.exp(),
         interval: None,
+        better: Direction::Lower,
         bound: Bound::Exact,
         detectable: None,
         df: f64::INFINITY,

@@ -9,7 +9,7 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use crate::describe::moments;
 use crate::interval::pick;
-use crate::ratio::{Bound, Ratio};
+use crate::ratio::{Bound, Direction, Ratio};
 use crate::rng::Rng;
 use crate::student::{normal_tail, t_quantile, t_tail};
 use crate::verdict::ALPHA;
@@ -115,12 +115,13 @@ pub fn over_hosts(hosts: &[HostLogs<'_>], seed: u64) -> Option<OverHosts> {
 impl OverHosts {
     /// As a ratio that [`judge`](crate::judge) and [`judge_family`](crate::judge_family) take; hosts stand for trials.
     #[must_use]
-    pub fn ratio(&self, bound: Bound) -> Ratio {
+    pub fn ratio(&self, better: Direction, bound: Bound) -> Ratio {
         let hosts = self.hosts.len();
         let least = (t_quantile(0.975, self.df) + t_quantile(0.8, self.df)) * self.error.sqrt();
         Ratio {
             tax: self.center.exp(),
             interval: self.interval.map(|(low, high)| (low.exp(), high.exp())),
+            better,
             bound,
             detectable: self.interval.map(|_| least.exp()).filter(|d| d.is_finite()),
             df: self.df,
@@ -326,7 +327,7 @@ mod tests {
         let found = over(&[vec![0.1, 0.2, 0.3], vec![0.1, 0.3, 0.2]]);
         assert_eq!((found.interval, found.another), (None, None));
         assert!(found.hosts[0].interval.is_some() && found.spread.is_some());
-        assert_eq!(found.ratio(Bound::Exact).interval, None);
+        assert_eq!(found.ratio(Direction::Lower, Bound::Exact).interval, None);
         let alone = over(&[vec![0.1, 0.2, 0.3]]);
         assert_eq!((alone.spread, alone.same, alone.odd.len()), (None, None, 0));
         assert_eq!(over_hosts(&[], 1), None);
@@ -346,7 +347,7 @@ mod tests {
     fn the_ratio_is_judged_like_any_other() {
         let host = |center: f64| vec![center - 0.01, center, center + 0.01];
         let found = over(&[host(0.5), host(0.52), host(0.48), host(0.5)]);
-        let ratio = found.ratio(Bound::Exact);
+        let ratio = found.ratio(Direction::Lower, Bound::Exact);
         assert!((ratio.tax - 0.5f64.exp()).abs() < 1e-9 && ratio.candidate_trials == 4);
         assert_eq!(crate::judge(&ratio, 0.05).verdict, crate::Verdict::Worse);
         assert!(ratio.detectable.unwrap() > 1.0 && ratio.detectable.unwrap() < 1.2);

@@ -142,6 +142,7 @@ mod tests {
         Ratio {
             tax,
             interval: Some((tax / (1.0 + half), tax * (1.0 + half))),
+            better: Direction::Lower,
             bound: Bound::Exact,
             detectable: None,
             df: 10.0,

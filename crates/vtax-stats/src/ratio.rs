@@ -13,6 +13,16 @@ pub enum Direction {
     Lower,
 }
 
+impl Direction {
+    /// The two ends of a tax as candidate over baseline in the metric itself, the smaller first.
+    pub(crate) fn own(self, (low, high): (f64, f64)) -> (f64, f64) {
+        match self {
+            Self::Higher => (1.0 / high, 1.0 / low),
+            Self::Lower => (low, high),
+        }
+    }
+}
+
 /// Which side of a ratio is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
@@ -33,6 +43,8 @@ pub struct Ratio {
     pub tax: f64,
     /// 95 % interval; `None` where a group has fewer than [`MIN_TRIALS`] trials.
     pub interval: Option<(f64, f64)>,
+    /// Which way the metric is better.
+    pub better: Direction,
     /// Which side of it is known.
     pub bound: Bound,
     /// Smallest true tax that as many trials with this much scatter would tell from 1 with a
@@ -124,6 +136,7 @@ pub fn tax(
     Ok(Ratio {
         tax: log.exp(),
         interval: spread.map(|s| ((log + s.low).exp(), (log + s.high).exp())),
+        better,
         bound,
         detectable: spread.and_then(|s| detectable(&s)),
         df: spread.map_or(f64::INFINITY, |s| s.df),

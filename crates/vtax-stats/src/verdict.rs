@@ -112,7 +112,9 @@ fn undecided(ratio: &Ratio, low: f64, high: f64, edge: f64) -> String {
     let target = (edge.ln() - distance).max(distance);
     let trials = ratio.rounds.unwrap_or(ratio.candidate_trials.min(ratio.baseline_trials)) as f64;
     let needed = (trials * (half / target).powi(2) * 1.1).ceil();
-    let span = format!("anything from {} to {}", change(low), change(high));
+    // In the metric's own terms: 10 % less capacity, where the cost is 11 % more.
+    let (least, most) = ratio.better.own((low, high));
+    let span = format!("anything from {} to {}", change(least), change(most));
     if needed.is_finite() && needed <= 200.0 {
         format!("{span} is possible; about {needed:.0} trials each would tell")
     } else {
@@ -147,6 +149,7 @@ mod tests {
         Ratio {
             tax: (low * high).sqrt(),
             interval: Some((low, high)),
+            better: Direction::Lower,
             bound: Bound::Exact,
             detectable: None,
             df: 8.0,
@@ -172,6 +175,14 @@ mod tests {
         ] {
             assert_eq!(judge(&ratio(low, high), 0.05).verdict, expected, "{low} {high}");
         }
+    }
+
+    #[test]
+    fn what_is_possible_is_said_of_the_metric_itself() {
+        let said = |better| judge(&Ratio { better, ..ratio(0.9, 1.25) }, 0.05).reason;
+        let starts = |better, text: &str| assert!(said(better).starts_with(text), "{}", said(better));
+        starts(Direction::Lower, "anything from 10 % less to 25 % more is possible");
+        starts(Direction::Higher, "anything from 20 % less to 11 % more is possible");
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn row(hosts: &[Host<'_>], cell: &Cell, measure: &str, info: &Info, seed: u64) -
         baseline: median(&found.values.0),
         candidate: median(&found.values.1),
     });
-    let ratio = over.ratio(bound);
+    let ratio = over.ratio(direction(info), bound);
     let exactly = bound == Bound::Exact;
     let row = MergedRow {
         group: String::new(),
