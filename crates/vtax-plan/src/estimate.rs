@@ -11,7 +11,7 @@ use vtax_units::Nanos;
 
 pub use self::requirement::{Installed, Requirement};
 pub use crate::assumptions::Assumptions;
-use crate::family::http;
+use crate::family::{desktop, http};
 use crate::model::{Cell, EnvironmentKind, Load, Measure, MeasureKind, NetPath, PathKind, Plan, Protocol};
 
 /// How long a plan would take.
@@ -230,7 +230,8 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
     });
     cautions.extend(misfits);
     let waiting = plan.cells.iter().filter_map(|cell| http::estimate::waiting(cell, &plan.budget));
-    cautions.extend(waiting.collect::<BTreeSet<_>>());
+    let lacking = plan.cells.iter().filter_map(|cell| desktop::too_little_memory(cell, &plan.budget));
+    cautions.extend(waiting.chain(lacking).collect::<BTreeSet<_>>());
     let of_workloads = plan
         .cells
         .iter()

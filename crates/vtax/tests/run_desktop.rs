@@ -1,9 +1,10 @@
 //! `vtax run` with users of remote desktops: every server of them there is, plain, by a password, within TLS and behind a tunnel.
 
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
-use vtax_sys::require::{Need, need};
+use vtax_sys::require::{Need, need, possible};
 use vtax_testkit::runs::each_once;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
@@ -86,4 +87,28 @@ fn desktops_live_in_a_virtual_machine() {
     let services = "services=[{tigervnc: {width: 640, height: 480}}, {x11vnc: {width: 640, height: 480}}]";
     let trials = run(&[&slow[..], &[services, "environments=[vm]", "baseline=vm"]].concat(), 2);
     trials.iter().for_each(check);
+}
+
+#[test]
+fn desktops_without_room_are_told_what_they_lack() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (plan, out) = (directory.path().join("plan.yaml"), directory.path().join("run"));
+    std::fs::write(&plan, PLAN).expect("written");
+    let changes = ["services={tigervnc: {sessions: 8, ready_timeout: 15s}}", "budget.sut_memory=64MiB"];
+    let mut command = Command::new(VTAX);
+    command.arg("run").arg(&plan).arg("--out").arg(&out);
+    let output = command.args(changes.iter().flat_map(|c| ["--set", c])).output().expect("vtax starts");
+    // As it was before it was broken into lines.
+    let said = String::from_utf8_lossy(&output.stdout);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let provenance = std::fs::read_to_string(out.join("provenance.json")).expect("a run");
+    if !possible((!provenance.contains("memory 64MiB")).then_some("memory isn't limited")) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the system met its limit of memory, 64MiB (`budget.sut_memory`)"), "{said}");
 }

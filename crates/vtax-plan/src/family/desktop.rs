@@ -5,14 +5,43 @@ pub(crate) mod model;
 pub(crate) mod raw;
 pub(crate) mod resolve;
 
-use vtax_units::{Nanos, Rate};
+use vtax_units::{Bytes, Nanos, Rate};
 
 use super::{Misfit, WorkloadModel};
 use crate::assumptions::{Assumptions, search_steps};
-use crate::model::{DesktopWorkload, EnvironmentKind, MeasureKind, Protocol};
+use crate::model::{
+    Budget, Cell, DesktopOptions, DesktopWorkload, EnvironmentKind, MeasureKind, Protocol, ServiceKind,
+};
 
 /// An answer on a screen takes about as much of a CPU as this many requests to a small web service.
 const REQUESTS_OF_ONE: f64 = 25.0;
+
+/// What a desktop takes of memory, a program that draws included, beside what each of its pixels takes: TigerVNC 1.12 with a client that
+/// works. x11vnc takes 4 MiB more.
+const MEMORY_OF_ONE: u64 = 22 << 20;
+const MEMORY_OF_PIXEL: u64 = 12;
+
+/// Where the desktops of a system take more memory than it may have, so that they don't start, or only work slowly.
+pub(crate) fn too_little_memory(cell: &Cell, budget: &Budget) -> Option<String> {
+    cell.services().zip(cell.environments()).find_map(|(service, environment)| {
+        let (ServiceKind::Tigervnc(options) | ServiceKind::X11vnc(options)) = &service.kind else { return None };
+        let (takes, has) = (memory(options), cell.memory_of(environment, budget));
+        (takes > has).then(|| {
+            format!(
+                "`{}`: {} desktops of {} by {} pixels take about {takes} of memory, and `{}` has {has}: fewer `sessions`, or more \
+                 `budget.sut_memory`",
+                service.name, options.sessions, options.width, options.height, environment.name
+            )
+        })
+    })
+}
+
+fn memory(options: &DesktopOptions) -> Bytes {
+    let pixels = u64::from(options.width) * u64::from(options.height);
+    let all = u64::from(options.sessions) * (MEMORY_OF_ONE + MEMORY_OF_PIXEL * pixels);
+    // Whole MiB are said.
+    Bytes::from_mib(all >> 20)
+}
 
 impl WorkloadModel for DesktopWorkload {
     fn protocol(&self) -> Protocol {
@@ -33,5 +62,33 @@ impl WorkloadModel for DesktopWorkload {
             }
             other => other.timing().least(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn desktops_that_take_more_memory_than_there_is_are_told() {
+        let plan = |sessions: u32| {
+            let text = format!(
+                "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: {{tigervnc: {{sessions: {sessions}, width: 800, \
+                 height: 600}}}}\nworkload: {{desktop: {{}}}}\nmeasure: throughput\n"
+            );
+            crate::parse("t", text.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"))
+        };
+        let told = |sessions| {
+            let plan = plan(sessions);
+            too_little_memory(&plan.cells[0], &plan.budget)
+        };
+        assert_eq!(told(10), None);
+        assert_eq!(
+            told(40).as_deref(),
+            Some(
+                "`tigervnc`: 40 desktops of 800 by 600 pixels take about 1099MiB of memory, and `native` has 512MiB: fewer \
+                 `sessions`, or more `budget.sut_memory`"
+            )
+        );
     }
 }

@@ -3,6 +3,7 @@
 mod agents;
 mod heard;
 mod measurement;
+mod memory;
 mod protection;
 mod routers;
 mod setting;
@@ -158,15 +159,17 @@ impl<'a> Trial<'a> {
         })?;
         let disk = testbed.the_sut().node.disk().map(|disk| disk.path().to_owned());
         let provisioning = Provisioning { disk, ..provisioning };
-        let targets = self.start_services(&agents, testbed, &provisioning)?;
+        let started = self.start_services(&agents, testbed, &provisioning);
+        let targets = started.map_err(|failed| memory::met(failed, testbed))?;
         testbed.prove_path(&targets).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
         self.note_places(testbed, targets[0], &agents.sources);
         self.note_systems(testbed, &agents.boots);
         self.hold_memory(testbed)?;
         self.leave_memory(testbed)?;
         protection::arm(&self.setting, testbed)?;
-        self.measure(&agents, testbed, (&targets, &provisioning), partner)?;
-        self.judge_service();
+        let measured = self.measure(&agents, testbed, (&targets, &provisioning), partner);
+        measured.map_err(|failed| memory::killed(failed, testbed))?;
+        self.judge_service(testbed);
         agents.leave(self.setting.order.cell);
         Ok(())
     }
@@ -350,7 +353,7 @@ impl<'a> Trial<'a> {
     }
 
     /// A service that died in the middle makes the trial invalid, whatever was counted.
-    fn judge_service(&mut self) {
+    fn judge_service(&mut self, testbed: &Testbed) {
         let order = self.setting.order;
         if order.measure.kind.is_failover() {
             // What dies of a fault is what was asked for, and said with the fault.
@@ -363,7 +366,9 @@ impl<'a> Trial<'a> {
         let advice = errors.advice(&order.cell.service);
         self.learnt.notes.extend(advice.map(|advice| format!("{}: {advice}", order.cell.id)));
         if let Some(detail) = self.heard.died() {
-            self.record.validity = Validity::Invalid { reason: InvalidReason::ServiceFailed, detail };
+            let Failed { reason, detail } =
+                memory::killed(Failed::new(InvalidReason::ServiceFailed, detail), testbed);
+            self.record.validity = Validity::Invalid { reason, detail };
         }
     }
 }
