@@ -75,8 +75,9 @@ pub fn start_agent(engine: &dyn Engine, host: &Machine, program: &Path) -> Resul
         Ok(Ok((input, output))) => Ok(Stream { carrier, input, output, said }),
         Ok(Err(why)) => {
             let status = end(&mut carrier);
-            // One that panicked has read nothing, which shows below.
-            let _ = errors.map(std::thread::JoinHandle::join);
+            // What it left behind, such as a connection that ssh shares, may hold its output open.
+            let reads = || errors.as_ref().is_some_and(|reader| !reader.is_finished());
+            (0..20).take_while(|_| reads()).for_each(|_| std::thread::sleep(Duration::from_millis(50)));
             let said = Stream::one_line_of(&said);
             let why = if said.is_empty() { why.to_string() } else { said };
             Err(wrong(format!("it can't be reached, or vtax can't be copied ({status}): {why}")))
