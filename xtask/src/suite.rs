@@ -50,8 +50,10 @@ struct Outcome {
     passed: usize,
     failed: usize,
     took: Duration,
-    /// It failed at first, and passed when it ran once more.
-    unsteady: bool,
+    /// What of it failed, as it said it.
+    wrong: Vec<String>,
+    /// What of it failed at first, and passed when it ran once more.
+    unsteady: Vec<String>,
 }
 
 /// What cargo has built for the tests.
@@ -91,7 +93,8 @@ pub(crate) fn run() -> Result<()> {
     })?;
     for failed in outcomes.iter_mut().filter(|outcome| outcome.failed > 0) {
         let again = test(failed.program.clone(), false, &logs, &printing)?;
-        *failed = Outcome { unsteady: again.failed == 0, took: failed.took + again.took, ..again };
+        let unsteady = if again.failed == 0 { std::mem::take(&mut failed.wrong) } else { Vec::new() };
+        *failed = Outcome { unsteady, took: failed.took + again.took, ..again };
     }
     outcomes.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
     let skipped =
@@ -166,7 +169,28 @@ fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Resul
         let word = if failed == 0 { "ok" } else { "FAILED" };
         println!("\ntest result: {word}. {passed} passed; {failed} failed; {status}");
     }
-    Ok(Outcome { program, passed, failed, took, unsteady: false })
+    let wrong = if failed > 0 { wrong(&said) } else { Vec::new() };
+    Ok(Outcome { program, passed, failed, took, wrong, unsteady: Vec::new() })
+}
+
+/// The lines of a program that failed which say what and where: its cases, and each panic with the line after it.
+fn wrong(said: &str) -> Vec<String> {
+    const MOST: usize = 12;
+    let mut found = Vec::new();
+    let mut lines = said.lines();
+    while let Some(line) = lines.next() {
+        let case = line.strip_prefix("test ").and_then(|l| l.split_once(" ... "));
+        if case.is_some_and(|(_, end)| end.starts_with("FAILED")) {
+            found.push(line.to_owned());
+        } else if let Some((_, place)) = line.split_once(" panicked at ") {
+            found.push(format!("{place} {}", lines.next().unwrap_or_default()));
+        }
+    }
+    found.truncate(MOST);
+    match found.is_empty() {
+        true => vec!["it named no case".to_owned()],
+        false => found.into_iter().map(|line| line.chars().take(300).collect()).collect(),
+    }
 }
 
 /// Tests that passed and failed: what cargo's harness says, or the cases that a program without it names. One that
@@ -204,18 +228,14 @@ fn reasons(skipped: &str) -> Vec<(usize, &str)> {
 fn conclude(outcomes: &[Outcome], skipped: &str) -> Result<()> {
     println!("\n seconds  passed  failed  program");
     for outcome in outcomes {
-        let Outcome { program, passed, failed, took, unsteady } = outcome;
-        let remark = if *unsteady { "  (failed at first)" } else { "" };
+        let Outcome { program, passed, failed, took, unsteady, .. } = outcome;
+        let remark = if unsteady.is_empty() { "" } else { "  (failed at first)" };
         println!("{:8.1}  {passed:6}  {failed:6}  {}{remark}", took.as_secs_f64(), program.name);
     }
     let passed: usize = outcomes.iter().map(|o| o.passed).sum();
     let failed: usize = outcomes.iter().map(|o| o.failed).sum();
-    let named = |chosen: fn(&Outcome) -> bool| -> Vec<&str> {
-        outcomes.iter().filter(|&o| chosen(o)).map(|o| o.program.name.as_str()).collect()
-    };
-    let unsteady = named(|o| o.unsteady);
-    if !unsteady.is_empty() {
-        println!("\nUNSTEADY, passed only when run again: {}", unsteady.join(", "));
+    for Outcome { program, unsteady, .. } in outcomes.iter().filter(|o| !o.unsteady.is_empty()) {
+        println!("\nUNSTEADY, passed only when run again: {}\n  {}", program.name, unsteady.join("\n  "));
     }
     if !skipped.is_empty() {
         println!("\nSkipped tests or parts of them, which count as passed:");
@@ -223,7 +243,8 @@ fn conclude(outcomes: &[Outcome], skipped: &str) -> Result<()> {
             println!("{count:8}  {reason}");
         }
     }
-    let wrong = named(|o| o.failed > 0);
+    let wrong: Vec<&str> =
+        outcomes.iter().filter(|o| o.failed > 0).map(|o| o.program.name.as_str()).collect();
     let word = if wrong.is_empty() { "ok" } else { "FAILED" };
     println!("\ntest result: {word}. {passed} passed; {failed} failed; {} programs", outcomes.len());
     if !wrong.is_empty() {
@@ -274,6 +295,14 @@ mod tests {
     fn reasons_of_skipped_tests_are_counted() {
         assert_eq!(reasons("b\na\nb\n"), [(2, "b"), (1, "a")]);
         assert_eq!(reasons(""), []);
+    }
+
+    #[test]
+    fn what_failed_is_kept_in_a_few_lines() {
+        let said = "test a ... ok\ntest b ... FAILED\n\nthread 'b' (7) panicked at tests/x.rs:5:9:\nleft is not right\n more\n";
+        assert_eq!(wrong(said), ["test b ... FAILED", "tests/x.rs:5:9: left is not right"]);
+        assert_eq!(wrong("Killed\n"), ["it named no case"]);
+        assert!(wrong(&format!("test {} ... FAILED\n", "x".repeat(999)).repeat(99)).concat().len() < 4000);
     }
 
     #[test]
