@@ -6,6 +6,7 @@ use crate::chapter::Chapter;
 use crate::data::{RunData, SPELT_OUT};
 use crate::families::{metrics, named};
 use crate::format::{bounded, much, much_within, span};
+use crate::judged::direction;
 use crate::metric::Info;
 
 /// One sentence for each verdict, on the first primary metric that was measured; on what the plan asks first, where it does.
@@ -74,9 +75,8 @@ fn own(info: Option<&Info>, tax: f64) -> f64 {
 }
 
 /// The ends of a tax's interval as the metric's own ratios, the smaller first.
-fn ends(info: Option<&Info>, (low, high): (f64, f64)) -> (f64, f64) {
-    let (a, b) = (own(info, low), own(info, high));
-    (a.min(b), a.max(b))
+fn ends(info: Option<&Info>, interval: (f64, f64)) -> (f64, f64) {
+    info.map_or(interval, |info| direction(info).own(interval))
 }
 
 /// `anything between 6.0 % less and 49 % more`, `anything from 1/3 to 2x as much`.

@@ -212,7 +212,7 @@ pub(crate) fn close(family: &mut [Open], plan: &Plan, alpha: f64) {
             *ratio = allowing(ratio, *apart);
             c.levels = Some(apart.exp());
         }
-        // What was never driven to its limit scatters as the load that was asked for does.
+        // Trials that all ended at the highest rate asked for don't scatter: nothing follows from it.
         c.detectable = ratio.detectable.filter(|_| ratio.bound == Bound::Exact);
         c.rounds = ratio.rounds.map(|n| n as u32);
         c.borrowed = shared.filter(|_| changed).map(borrowed);

@@ -15,7 +15,8 @@ pub enum Direction {
 
 impl Direction {
     /// The two ends of a tax as candidate over baseline in the metric itself, the smaller first.
-    pub(crate) fn own(self, (low, high): (f64, f64)) -> (f64, f64) {
+    #[must_use]
+    pub fn own(self, (low, high): (f64, f64)) -> (f64, f64) {
         match self {
             Self::Higher => (1.0 / high, 1.0 / low),
             Self::Lower => (low, high),
