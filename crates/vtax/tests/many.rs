@@ -556,6 +556,8 @@ fn a_job_cancelled_in_the_middle_of_a_trial_leaves_nothing_and_is_gone_on_with()
 #[test]
 fn a_slurmd_that_is_killed_and_a_node_that_is_drained_end_no_run() {
     let Some(lab) = slurm() else { return };
+    // A node without slurmd is taken for dead after this time, and its jobs end; on a busy machine a run can take longer than 20 s.
+    lab.write("slurm.conf", &SLURM.replace("SlurmdTimeout=20", "SlurmdTimeout=600"));
     let script = "
         $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run & run=$!
         until_ grep -q trial-started run/hosts/n2/journal.jsonl

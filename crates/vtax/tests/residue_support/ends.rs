@@ -350,7 +350,10 @@ fn judge(end: End, place: &Place, status: ExitStatus, kept: usize) -> String {
         assert!(complete, "{end:?}: {status}: {said}");
     }
     if !complete && matches!(end, End::DiskFull | End::InodesGone) {
-        assert!(said.contains("space") && said.lines().count() < 25, "{end:?}: {said}");
+        // Each trial has its line, and a busy machine repeats many; what is wrong is said once.
+        let of_a_trial = |line: &&str| line.trim_start().starts_with(|first: char| first.is_ascii_digit());
+        let others = said.lines().filter(|line| !of_a_trial(line)).count();
+        assert!(said.contains("space") && others < 15, "{end:?}: {said}");
     }
     let now = finished_trials(&place.run);
     assert!(now >= kept, "{end:?}: {kept} trials were finished, {now} are left: {said}");
