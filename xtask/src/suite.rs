@@ -173,17 +173,24 @@ fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Resul
     Ok(Outcome { program, passed, failed, took, wrong, unsteady: Vec::new() })
 }
 
-/// The lines of a program that failed which say what and where: its cases, and each panic with the line after it.
+/// The lines of a program that failed which say what and where: its cases, and each panic with the first and the last lines of its message.
 fn wrong(said: &str) -> Vec<String> {
-    const MOST: usize = 12;
+    const MOST: usize = 20;
+    const LAST: usize = 3;
+    const AFTER: [&str; 6] = ["stack backtrace:", "note: ", "thread '", "test ", "---- ", "failures:"];
+    let of_message = |line: &&str| !AFTER.iter().any(|after| line.starts_with(after));
     let mut found = Vec::new();
-    let mut lines = said.lines();
+    let mut lines = said.lines().peekable();
     while let Some(line) = lines.next() {
         let case = line.strip_prefix("test ").and_then(|l| l.split_once(" ... "));
         if case.is_some_and(|(_, end)| end.starts_with("FAILED")) {
             found.push(line.to_owned());
         } else if let Some((_, place)) = line.split_once(" panicked at ") {
-            found.push(format!("{place} {}", lines.next().unwrap_or_default()));
+            let message = std::iter::from_fn(|| lines.next_if(of_message));
+            let message: Vec<&str> = message.filter(|line| !line.trim().is_empty()).collect();
+            let (first, more) = message.split_first().unwrap_or((&"", &[]));
+            found.push(format!("{place} {first}"));
+            found.extend(more[more.len().saturating_sub(LAST)..].iter().map(|line| format!("  {line}")));
         }
     }
     found.truncate(MOST);
@@ -236,6 +243,9 @@ fn conclude(outcomes: &[Outcome], skipped: &str) -> Result<()> {
     let failed: usize = outcomes.iter().map(|o| o.failed).sum();
     for Outcome { program, unsteady, .. } in outcomes.iter().filter(|o| !o.unsteady.is_empty()) {
         println!("\nUNSTEADY, passed only when run again: {}\n  {}", program.name, unsteady.join("\n  "));
+    }
+    for Outcome { program, wrong, .. } in outcomes.iter().filter(|o| o.failed > 0) {
+        println!("\nFAILED, run twice: {}\n  {}", program.name, wrong.join("\n  "));
     }
     if !skipped.is_empty() {
         println!("\nSkipped tests or parts of them, which count as passed:");
@@ -299,10 +309,15 @@ mod tests {
 
     #[test]
     fn what_failed_is_kept_in_a_few_lines() {
-        let said = "test a ... ok\ntest b ... FAILED\n\nthread 'b' (7) panicked at tests/x.rs:5:9:\nleft is not right\n more\n";
-        assert_eq!(wrong(said), ["test b ... FAILED", "tests/x.rs:5:9: left is not right"]);
+        let said = "test a ... ok\ntest b ... FAILED\n\nthread 'b' (7) panicked at tests/x.rs:5:9:\nleft is not right\n";
+        let short = ["test b ... FAILED", "tests/x.rs:5:9: left is not right"];
+        assert_eq!(wrong(said), short);
+        assert_eq!(wrong(&format!("{said}stack backtrace:\n   0: main\n")), short);
+        assert_eq!(wrong(&format!("{said}\n{said}")), [short, short].concat());
+        let long = wrong(&format!("{said}1\n2\n3\n\n4\nnote: more\n"));
+        assert_eq!(long[2..], ["  2", "  3", "  4"]);
         assert_eq!(wrong("Killed\n"), ["it named no case"]);
-        assert!(wrong(&format!("test {} ... FAILED\n", "x".repeat(999)).repeat(99)).concat().len() < 4000);
+        assert!(wrong(&format!("test {} ... FAILED\n", "x".repeat(999)).repeat(99)).concat().len() < 7000);
     }
 
     #[test]
