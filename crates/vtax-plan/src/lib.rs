@@ -23,6 +23,7 @@ mod overrides;
 mod raw;
 mod resolve;
 mod schema;
+mod smoke_test;
 mod source;
 mod tree;
 
@@ -38,6 +39,7 @@ use std::path::Path;
 pub use diagnose::{Diagnostic, Diagnostics, PlanErrors};
 pub use family::{Misfit, WorkloadModel};
 pub use schema::schema;
+pub use smoke_test::smoke_test;
 
 use crate::decode::Decode as _;
 use crate::diagnose::Report;

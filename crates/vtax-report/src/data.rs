@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use vtax_load::LatencyHistogram;
 use vtax_load::sip::ScriptFigures;
 use vtax_plan::model::{Cell, EnvironmentKind, PathKind, Plan};
-use vtax_store::record::{JournalEntry, TrialRecord};
+use vtax_store::record::{JournalEntry, LEFT_OUT, TrialRecord};
 use vtax_store::{Calibration, Provenance, RunDir};
 
 use crate::ReportError;
@@ -23,8 +23,6 @@ const MOST_TRIALS: usize = 20_000;
 const MOST_NOTES: usize = 1_000;
 /// What TCG is, said beside its first mention.
 pub(crate) const SPELT_OUT: &str = ", software emulation";
-/// How a run tells that a cell couldn't be measured on its host.
-const LEFT_OUT: &str = "left out: ";
 
 /// A run without its bulk: per trial some figures, per cell and measure one histogram.
 #[derive(Debug)]

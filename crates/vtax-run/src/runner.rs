@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use vtax_plan::model::{Cell, Measure, Plan};
-use vtax_store::record::{InvalidReason, JournalEntry, TrialRecord, Validity};
+use vtax_store::record::{InvalidReason, JournalEntry, LEFT_OUT, TrialRecord, Validity};
 use vtax_store::{Provenance, RunWriter, TrialWriter};
 use vtax_sys::clock::unix_ms;
 use vtax_units::Rate;
@@ -120,6 +120,11 @@ impl<'a> Runner<'a> {
         Ok(runner)
     }
 
+    /// No trial that doesn't count is made again.
+    pub const fn repeat_nothing(&mut self) {
+        self.schedule.repeat_nothing();
+    }
+
     /// Leaves a cell out, with the reason in the journal and the report.
     ///
     /// # Errors
@@ -128,7 +133,7 @@ impl<'a> Runner<'a> {
     pub fn leave_out(&mut self, cell: usize, reason: &str) -> Result<(), RunError> {
         self.schedule.abandon(cell);
         let id = &self.plan.cells[cell].id;
-        self.note_once(Some(id), &format!("left out: {reason}"))
+        self.note_once(Some(id), &format!("{LEFT_OUT}{reason}"))
     }
 
     /// Journals something the report must mention, once.

@@ -74,6 +74,8 @@ pub struct Schedule {
     max: u32,
     seed: u64,
     order: TrialOrder,
+    /// No trial that doesn't count is made again.
+    once: bool,
     /// By measure and cell, as `tallies`: what the cell is measured with.
     sides: Vec<Side>,
     tallies: Vec<Tally>,
@@ -118,9 +120,15 @@ impl Schedule {
             max: plan.repeat.max.max(plan.repeat.min),
             seed: plan.seed,
             order: plan.repeat.order,
+            once: false,
             sides: plan.measures.iter().flat_map(sides).collect(),
             tallies: vec![Tally::default(); cells * measures],
         }
+    }
+
+    /// From now on no trial that doesn't count is made again.
+    pub const fn repeat_nothing(&mut self) {
+        self.once = true;
     }
 
     /// Takes note of a finished trial.
@@ -220,7 +228,7 @@ impl Schedule {
     fn owes(&self, tally: Tally, cell: usize, measure: usize, patient: bool) -> bool {
         let usual = self.attempt_limit(self.min);
         let more = tally.disturbed.min(usual.saturating_mul(PATIENCE - 1));
-        let limit = if patient { usual.saturating_add(more) } else { usual };
+        let limit = if patient && !self.once { usual.saturating_add(more) } else { usual };
         tally.valid < self.min && tally.attempts < limit && self.has_trials(cell, measure)
     }
 
@@ -228,8 +236,9 @@ impl Schedule {
         !matches!(self.sides[measure * self.cells + cell], Side::Accompanies | Side::Apart)
     }
 
-    fn attempt_limit(&self, trials: u32) -> u32 {
-        trials.saturating_add(trials.max(SPARE_ATTEMPTS))
+    const fn attempt_limit(&self, trials: u32) -> u32 {
+        let spare = if trials > SPARE_ATTEMPTS { trials } else { SPARE_ATTEMPTS };
+        trials.saturating_add(if self.once { 0 } else { spare })
     }
 
     /// Among the cells that want a trial of this measure and are in the earliest round, the first that
@@ -282,6 +291,7 @@ mod tests {
             max,
             seed: 1,
             order: TrialOrder::Blocks,
+            once: false,
             sides: vec![Side::Alone; cells * measures],
             tallies: vec![Tally::default(); cells * measures],
         }
@@ -368,6 +378,20 @@ mod tests {
         let made = play(schedule(1, 1, 8, 8), |s| s.repetition % 2 == 1, |_, _| false);
         assert_eq!(made.len(), 16, "every other one counts");
         assert_eq!(play(schedule(1, 1, 8, 8), |_| false, |_, _| false).len(), 16);
+    }
+
+    #[test]
+    fn nothing_is_repeated_where_that_is_asked() {
+        let mut once = schedule(2, 2, 1, 1);
+        once.repeat_nothing();
+        let disturbed = Validity::Invalid { reason: InvalidReason::Disturbed, detail: String::new() };
+        let mut made = Vec::new();
+        while let Some(slot) = once.next(true, |_, _| true, plan_order) {
+            once.record(slot.cell, slot.measure, &disturbed);
+            made.push((slot.measure, slot.cell));
+        }
+        made.sort_unstable();
+        assert_eq!(made, [(0, 0), (0, 1), (1, 0), (1, 1)]);
     }
 
     #[test]

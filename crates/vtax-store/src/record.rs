@@ -14,6 +14,9 @@ pub use crate::generators::{GeneratorRecord, spread};
 pub use crate::observation::{Finding, Observation};
 pub use crate::validity::{InvalidReason, SteadyState, Validity, WarmUp};
 
+/// How a note about a cell begins that the run leaves out, its reason after it.
+pub const LEFT_OUT: &str = "left out: ";
+
 /// One line of `journal.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]

@@ -97,6 +97,37 @@ fn what_it_is_made_of_is_told() {
 
 /// As CI calls it, with runs that were made up instead of measured.
 #[test]
+fn a_smoke_test_names_what_fails_and_takes_no_time() {
+    if !vtax_sys::require::need(&[vtax_sys::require::Need::Ns]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let write = |file: &str, services: &str| {
+        let file = directory.path().join(file);
+        let plan = SMALL_PLAN.replace("[http]", services).replace("duration: 1s", "duration: 10m");
+        std::fs::write(&file, plan.replace("repeat: 3", "repeat: 9")).expect("written");
+        file
+    };
+    let smoke_test = |plan: &Path, out: &str, changes: &[&str]| {
+        let out = directory.path().join(out);
+        vtax(&[&["run", name(plan), "--smoke-test", "--out", name(&out)], changes].concat())
+    };
+    let works = write("works.yaml", "[http]");
+    let changed = ["--set", "seed=7"];
+    let ended = format!("vtax run {} --set seed=7", name(&works));
+    expect(
+        &smoke_test(&works, "works", &changed),
+        0,
+        &["2 of 2 trials work", "the whole run takes about 3 h", &ended],
+    );
+    let run = vtax_store::RunDir::open(directory.path().join("works")).expect("a run");
+    assert_eq!(run.plan().expect("its plan").name, "small-smoke-test");
+    let fails = write("fails.yaml", "[http, command: {name: ends, run: [\"false\"], port: 8000}]");
+    let failed = ["2 of 4 trials work", "these fail\n  native.bridge.ends  latency@50", "other.bridge.ends"];
+    expect(&smoke_test(&fails, "fails", &[]), 1, &failed);
+}
+
+#[test]
 fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);

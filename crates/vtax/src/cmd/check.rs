@@ -242,6 +242,11 @@ fn trials(estimate: &Estimate) -> String {
     }
 }
 
+/// How long a plan's run takes: `takes about 3 min`, and what ends it before.
+pub(super) fn time_of(plan: &Plan) -> String {
+    time(plan, &estimate(plan, &Assumptions::KVM), &estimate(plan, &Assumptions::TCG))
+}
+
 /// The time a run takes, as far as it can be known.
 fn time(plan: &Plan, kvm: &Estimate, tcg: &Estimate) -> String {
     let span = |e: &Estimate| match (e.time_min.about(), e.time_max.about()) {

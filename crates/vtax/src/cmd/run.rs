@@ -1,5 +1,7 @@
 //! `vtax run`: build, measure, report.
 
+mod smoke_test;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
@@ -37,6 +39,10 @@ pub(crate) struct Args {
     /// Measure nothing unless everything in the plan can be measured on this host.
     #[arg(long, conflicts_with = "on")]
     strict: bool,
+    /// Make each trial once and briefly, to see that everything works before a long run. The figures say
+    /// nothing. The run's name is the plan's with `-smoke-test` behind it.
+    #[arg(long, conflicts_with_all = ["on", "resume"])]
+    smoke_test: bool,
     #[command(flatten)]
     on: OnArgs,
 }
@@ -56,6 +62,8 @@ pub(super) struct Job {
     pub(super) pairs: PairSupport,
     /// What opens streams to other hosts, where the plan has such.
     opener: Option<Opener>,
+    /// The plan that this run is a smoke test of.
+    smoke_test_of: Option<Plan>,
 }
 
 /// A run that has ended, for now or for good.
@@ -80,7 +88,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.on.is_given() && of_several() {
         return many::run(&args.on, &args.chosen);
     }
-    let Some(chosen) = args.chosen.choose(|plan| plan)? else { return Ok(Exit::BadInput) };
+    let mut whole = None;
+    let adapted = |plan: Plan| {
+        if !args.smoke_test {
+            return plan;
+        }
+        let short = vtax_plan::smoke_test(&plan);
+        whole = Some(plan);
+        short
+    };
+    let Some(chosen) = args.chosen.choose(adapted)? else { return Ok(Exit::BadInput) };
     // Hosts that have roles in one experiment are none that each make their own.
     if args.on.is_given() && chosen.plan.hosts_asked() == 0 {
         return many::run(&args.on, &args.chosen);
@@ -90,9 +107,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let find = || calibration::find(Cache::of_user().dir(), &chosen.plan, &vtax_run::host());
     let calibration = is_new.then(find).flatten();
     let arguments = args.on.for_roles(&chosen.plan)?;
-    let job = Job::new(chosen, args.strict, calibration, &arguments)?;
+    let job = Job { smoke_test_of: whole, ..Job::new(chosen, args.strict, calibration, &arguments)? };
     in_controller(|place, groups| {
-        let outcome = job.control(place, groups).and_then(|measured| job.conclude(&measured));
+        let conclude = |measured: Measured| match &job.smoke_test_of {
+            Some(whole) => job.conclude_smoke_test(&measured, whole, args.chosen.overrides()),
+            None => job.conclude(&measured),
+        };
+        let outcome = job.control(place, groups).and_then(conclude);
         outcome.unwrap_or_else(|failure| report(&failure))
     })
 }
@@ -116,7 +137,19 @@ impl Job {
         let Chosen { plan, directory, plan_file, tags } = chosen;
         let (resume, pairs) = (plan_file.is_none(), PairSupport::of(&plan));
         let opener = Opener::for_plan(&plan, arguments)?;
-        Ok(Self { plan, directory, plan_file, tags, resume, strict, calibration, pairs, opener })
+        let smoke_test_of = None;
+        Ok(Self {
+            plan,
+            directory,
+            plan_file,
+            tags,
+            resume,
+            strict,
+            calibration,
+            pairs,
+            opener,
+            smoke_test_of,
+        })
     }
 
     /// The whole run, in the controller.
@@ -202,6 +235,9 @@ impl Job {
         executor.watch_others(host_proc.as_ref());
         let live = LiveProgress::start(store.run(), progress).map_err(|e| ran(e.into()))?;
         let mut runner = Runner::new(&self.plan, store, &live, stop.clone(), &length).map_err(ran)?;
+        if self.smoke_test_of.is_some() {
+            runner.repeat_nothing();
+        }
         if let Some(reason) = outside {
             runner.note(&format!("namespaces are refused on this host: {reason}")).map_err(ran)?;
         }
@@ -276,7 +312,7 @@ fn lengths(plan: &Plan) -> HashMap<(String, String), Duration> {
 /// A path as it can be pasted into a shell.
 pub(super) fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@=,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text
     } else {

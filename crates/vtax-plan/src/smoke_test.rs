@@ -1,0 +1,169 @@
+//! A smoke test of a plan: each of its trials once and briefly, to see that all of it works before it is measured for long.
+
+use vtax_units::{Nanos, Rate};
+
+use crate::model::{Load, MeasureKind, NetworkTest, Plan, Ramp, Repeat, Workload};
+
+/// The shortest time of a load that counts, where the plan's isn't shorter.
+const LOAD: Nanos = Nanos::from_millis(3_000);
+/// The same of a test of a suite.
+const TEST: Nanos = Nanos::from_millis(1_000);
+/// The same of a step of the IMS benchmark, whose scenarios take seconds.
+const IMS_STEP: Nanos = Nanos::from_millis(10_000);
+/// The longest time at the start of each that doesn't count.
+const WARMUP: Nanos = Nanos::from_millis(500);
+/// Of a slow load so many requests are waited for.
+const REQUESTS: f64 = 20.0;
+
+/// The plan that makes each measure in each cell once: loads and tests are short, searches have one step and never go above it, loads that
+/// are shares of a capacity are shares of its rate. Faults keep their times.
+#[must_use]
+pub fn smoke_test(plan: &Plan) -> Plan {
+    let mut short = Plan {
+        name: format!("{}-smoke-test", plan.name),
+        description: format!(
+            "Does all of {} work? Each trial once and briefly; its figures say nothing.",
+            plan.name
+        ),
+        repeat: Repeat { min: 1, max: 1, budget: None, ..plan.repeat },
+        ..plan.clone()
+    };
+    let first_steps = plan.measures.iter().filter(|measure| measure.kind.finds_capacity());
+    let capacity = first_steps.filter_map(|measure| measure.kind.first_rate()).next();
+    for measure in &mut short.measures {
+        shorten(&mut measure.kind, capacity);
+    }
+    for cell in &mut short.cells {
+        if let Workload::Network(network) = &mut cell.workload {
+            network.tests.iter_mut().for_each(shorten_test);
+        }
+    }
+    short
+}
+
+fn at_most(time: &mut Nanos, longest: Nanos) {
+    *time = (*time).min(longest);
+}
+
+fn shorten_test(test: &mut NetworkTest) {
+    if let Some(warmup) = &mut test.warmup {
+        at_most(warmup, WARMUP);
+    }
+    if let Some(duration) = &mut test.duration {
+        at_most(duration, TEST);
+    }
+}
+
+/// Shortens a measure; a load that is a share of a capacity becomes one of this capacity.
+fn shorten(kind: &mut MeasureKind, capacity: Option<Rate>) {
+    match kind {
+        MeasureKind::Capacity(search) => {
+            search.max = search.start;
+            at_most(&mut search.step, enough(Load::Rate(search.start)));
+            at_most(&mut search.settle, WARMUP);
+        }
+        MeasureKind::Ims(ims) => {
+            ims.stir = Nanos::ZERO;
+            at_most(&mut ims.step, IMS_STEP);
+            at_most(&mut ims.transient, Nanos(IMS_STEP.0 / 5));
+            match &mut ims.ramp {
+                Ramp::Steps { count, .. } => *count = 1,
+                Ramp::Search { start, max, step, .. } => {
+                    *max = *start;
+                    at_most(step, IMS_STEP);
+                }
+            }
+        }
+        MeasureKind::Latency(latency) => {
+            latency.load = known(latency.load, capacity);
+            at_most(&mut latency.warmup, WARMUP);
+            at_most(&mut latency.duration, enough(latency.load));
+        }
+        MeasureKind::Throughput(throughput) => {
+            at_most(&mut throughput.warmup, WARMUP);
+            at_most(&mut throughput.duration, LOAD);
+        }
+        // Faults happen at times of their own.
+        MeasureKind::Failover(failover) => failover.load = known(failover.load, capacity),
+        MeasureKind::Network(network) if network.cut.is_some() => {}
+        MeasureKind::Network(network) => {
+            at_most(&mut network.warmup, WARMUP);
+            at_most(&mut network.duration, TEST);
+        }
+        MeasureKind::Storage(storage) => {
+            at_most(&mut storage.duration, TEST);
+            at_most(&mut storage.longest, Nanos(10 * TEST.0));
+            storage.steady_state = None;
+        }
+    }
+}
+
+/// A load as a rate, so that it needs no other trial to count.
+fn known(load: Load, capacity: Option<Rate>) -> Load {
+    match (load, capacity) {
+        (Load::OwnCapacity(share) | Load::LowestCapacity(share), Some(capacity)) => {
+            Load::Rate(Rate(capacity.0 * share.0))
+        }
+        _ => load,
+    }
+}
+
+/// Long enough for some requests of a load.
+fn enough(load: Load) -> Nanos {
+    match load {
+        Load::Rate(rate) => LOAD.max(Nanos::from_secs_f64(REQUESTS / rate.0)),
+        Load::OwnCapacity(_) | Load::LowestCapacity(_) => LOAD,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Measure;
+
+    fn of(text: &str) -> Plan {
+        let head = "vtax: 1\nname: t\nbaseline: native\nenvironments: [native, container]\n";
+        let plan = crate::parse("t.yaml", format!("{head}{text}").as_bytes(), &[] as &[&str]);
+        smoke_test(&plan.unwrap_or_else(|errors| panic!("{}", errors.to_text(false))))
+    }
+
+    fn load(measure: &Measure) -> (f64, f64) {
+        let crate::model::Timing::Fixed { warmup, duration } = measure.kind.timing() else {
+            panic!("{measure:?} is no load")
+        };
+        (warmup.as_secs_f64(), duration.as_secs_f64())
+    }
+
+    #[test]
+    fn each_trial_is_made_once_and_briefly() {
+        let plan = of(
+            "services: http\nworkload: {http: {target: /page/1}}\nrepeat: {min: 5, max: 9, budget: 1h}\n\
+            measure: [capacity: {start: 100/s, max: 9k/s, step: 10s}, latency: {load: 2/s, duration: 1m}, \
+            latency: {name: half, load: 50% of capacity, duration: 1m, warmup: 5s}, throughput: {duration: 200ms}]\n",
+        );
+        assert_eq!((plan.name.as_str(), plan.repeat.min, plan.repeat.max), ("t-smoke-test", 1, 1));
+        let MeasureKind::Capacity(search) = &plan.measures[0].kind else { panic!("a search") };
+        assert_eq!((search.start.0, search.max.0, search.step.as_secs_f64()), (100.0, 100.0, 3.0));
+        assert_eq!(load(&plan.measures[1]).1, 10.0, "20 requests");
+        assert_eq!(load(&plan.measures[2]), (0.5, 3.0));
+        assert_eq!(plan.measures[2].kind.load(), Some(Load::Rate(Rate(50.0))), "half of the one step");
+        assert_eq!(load(&plan.measures[3]).1, 0.2, "the plan's own are kept where they are shorter");
+        let trials = crate::estimate::estimate(&plan, &crate::estimate::Assumptions::TCG);
+        assert_eq!((trials.trials_min, trials.trials_max), (8, 8));
+    }
+
+    #[test]
+    fn tests_with_times_of_their_own_are_shortened_but_where_a_path_is_cut() {
+        let plan = of("workload: [udp: {rate: 1mbit, duration: 20s}]\nmeasure: [network: {duration: 30s}]\n");
+        let Workload::Network(network) = &plan.cells[0].workload else { panic!("a network test") };
+        assert_eq!(network.tests[0].duration, Some(TEST));
+        let MeasureKind::Network(measure) = &plan.measures[0].kind else { panic!("a suite") };
+        assert_eq!(measure.duration, TEST);
+        let cut = of("workload: [tcp: {}]\nmeasure: [network: {duration: 30s, cut: {at: 12s}}]\n");
+        assert_eq!(
+            cut.measures[0].kind.timing().least(),
+            Nanos::from_millis(31_000),
+            "its warm-up is among it"
+        );
+    }
+}

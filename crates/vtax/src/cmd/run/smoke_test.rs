@@ -1,0 +1,144 @@
+//! The end of `vtax run --smoke-test`: what works, what doesn't, and what the whole run would take.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use vtax_plan::model::Plan;
+use vtax_run::Ended;
+use vtax_store::RunDir;
+use vtax_store::record::{InvalidReason, JournalEntry, LEFT_OUT, TrialRecord, Validity};
+
+use super::{Job, Measured, reported, shell_word};
+use crate::cmd::check::time_of;
+use crate::exit::{Exit, Failure, Outcome, stored};
+
+impl Job {
+    /// Writes the report, and prints what came of the trials, and what begins the whole run, with these changes of the plan.
+    /// [`Exit::Failed`] where something doesn't work.
+    pub(super) fn conclude_smoke_test(
+        &self,
+        measured: &Measured,
+        whole: &Plan,
+        changes: &[String],
+    ) -> Outcome {
+        let Measured { run, ended, .. } = measured;
+        vtax_report::write_all(run).map_err(reported)?;
+        let result = SmokeTest::of(&run.trials().map_err(stored)?, left_out(run)?);
+        let mut out = std::io::stdout().lock();
+        // What can't be printed any more must not hide how it ended.
+        let _ = write!(out, "\n{}", result.text());
+        let _ = writeln!(out, "report: {}", run.path().join("report.html").display());
+        if *ended == Ended::Interrupted {
+            let _ = writeln!(out, "interrupted");
+            return Ok(Exit::Interrupted);
+        }
+        let file = self.plan_file.as_deref().unwrap_or_default();
+        let words = std::iter::once(file).chain(changes.iter().flat_map(|change| ["--set", change]));
+        let words: Vec<String> = words.map(|word| shell_word(Path::new(word))).collect();
+        let _ = writeln!(out, "the whole run {}: vtax run {}", time_of(whole), words.join(" "));
+        Ok(if result.failed.is_empty() && result.trials() > 0 { Exit::Done } else { Exit::Failed })
+    }
+}
+
+/// The cells that the run left out, and why.
+fn left_out(run: &RunDir) -> Result<Vec<(String, String)>, Failure> {
+    let mut found = Vec::new();
+    for entry in run.journal().map_err(stored)? {
+        let JournalEntry::Note { cell: Some(cell), text, .. } = entry.map_err(stored)? else { continue };
+        if let Some(why) = text.strip_prefix(LEFT_OUT) {
+            found.push((cell, why.to_owned()));
+        }
+    }
+    Ok(found)
+}
+
+/// What came of the trials.
+struct SmokeTest {
+    worked: usize,
+    /// What a longer trial, or a host that is left alone, can make good: what it is, and the reason.
+    unjudged: Vec<(String, String)>,
+    failed: Vec<(String, String)>,
+    /// Cells that this host can't build.
+    left_out: Vec<(String, String)>,
+}
+
+impl SmokeTest {
+    fn of(trials: &[TrialRecord], left_out: Vec<(String, String)>) -> Self {
+        let mut result = Self { worked: 0, unjudged: Vec::new(), failed: Vec::new(), left_out };
+        for trial in trials {
+            let Validity::Invalid { reason, detail } = &trial.validity else {
+                result.worked += 1;
+                continue;
+            };
+            let told = (format!("{}  {}", trial.cell, trial.measure), detail.clone());
+            match reason {
+                InvalidReason::GeneratorLimited
+                | InvalidReason::Disturbed
+                | InvalidReason::NoSteadyState
+                | InvalidReason::PartnerInvalid => result.unjudged.push(told),
+                _ => result.failed.push(told),
+            }
+        }
+        // They were made in an order drawn by lot.
+        [&mut result.failed, &mut result.unjudged, &mut result.left_out].map(|list| list.sort_unstable());
+        result
+    }
+
+    fn trials(&self) -> usize {
+        self.worked + self.unjudged.len() + self.failed.len()
+    }
+
+    fn text(&self) -> String {
+        let trials = self.trials();
+        let mut text = format!("smoke test: {} of {trials} trials work\n", trials - self.failed.len());
+        let lists = [
+            ("these fail", &self.failed),
+            ("not on this host", &self.left_out),
+            ("these work, but wouldn't count, which a smoke test is too short to judge", &self.unjudged),
+        ];
+        for (head, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            // What can be written to a String always is.
+            let _ = writeln!(text, "\n{head}");
+            for (what, why) in list {
+                let _ = writeln!(text, "  {what}\n    {why}");
+            }
+        }
+        text + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(measure: &str, validity: Validity) -> TrialRecord {
+        TrialRecord { validity, ..TrialRecord::begin("vm.bridge.http", measure, 0) }
+    }
+
+    fn invalid(reason: InvalidReason, detail: &str) -> Validity {
+        Validity::Invalid { reason, detail: detail.to_owned() }
+    }
+
+    #[test]
+    fn what_only_a_longer_trial_can_show_is_no_failure() {
+        let trials = [
+            trial("latency", Validity::Valid),
+            trial("throughput", invalid(InvalidReason::Disturbed, "a neighbour")),
+            trial("capacity", invalid(InvalidReason::ServiceFailed, "it ended by signal 9")),
+        ];
+        let result = SmokeTest::of(&trials, vec![("uml.bridge.http".to_owned(), "no linux.uml".to_owned())]);
+        assert_eq!((result.worked, result.failed.len(), result.unjudged.len()), (1, 1, 1));
+        let text = result.text();
+        for words in [
+            "smoke test: 2 of 3 trials work\n",
+            "these fail\n  vm.bridge.http  capacity\n    it ended by signal 9\n",
+            "not on this host\n  uml.bridge.http\n    no linux.uml\n",
+            "a neighbour",
+        ] {
+            assert!(text.contains(words), "{words:?} is not in\n{text}");
+        }
+        let well = SmokeTest::of(&trials[..1], Vec::new());
+        assert_eq!(well.text(), "smoke test: 1 of 1 trials work\n\n");
+    }
+}
