@@ -227,9 +227,10 @@ impl FtPair {
         if lock(&self.shared.roles).lost { Outcome::Lost } else { Outcome::Running }
     }
 
-    /// What the checkpoints of each armed time cost, the present one last.
+    /// What the checkpoints of each armed time cost until now, the present one last.
     #[must_use]
     pub fn statistics(&self) -> Vec<CheckpointStatistics> {
+        self.shared.hear();
         let mut all = lock(&self.shared.finished).statistics.clone();
         let roles = lock(&self.shared.roles);
         if let (Some(primary), Some(_)) = (&roles.primary, roles.armed) {

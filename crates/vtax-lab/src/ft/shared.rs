@@ -213,6 +213,17 @@ impl Shared {
         Ok(Member { id, host, replica: Arc::new(replica), tap: tap_name, checkpoints, moments })
     }
 
+    /// Takes what the QEMUs have reported since the last look: their own threads would have to be woken for it, and let it wait for a
+    /// second.
+    pub(crate) fn hear(&self) {
+        let roles = lock(&self.roles);
+        let members = [&roles.primary, &roles.secondary].map(|member| member.clone());
+        drop(roles);
+        for member in members.iter().flatten() {
+            member.replica.hear();
+        }
+    }
+
     pub(crate) fn vm_error(&self) -> impl Fn(vtax_vm::VmError) -> LabError + use<> {
         let node = self.spec.name.clone();
         move |source| LabError::Vm { node: node.clone(), source }

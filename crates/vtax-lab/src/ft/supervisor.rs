@@ -90,7 +90,7 @@ impl Supervisor {
                 self.judge();
             }
             self.protect_where_possible();
-            self.hear();
+            self.shared.hear();
             self.count();
         }
         lock(&self.shared.roles).ending = true;
@@ -150,16 +150,6 @@ impl Supervisor {
                     detector.beat(path, when);
                 }
             });
-        }
-    }
-
-    /// Takes what the QEMUs have reported since the last look: their own threads would have to be woken for it.
-    fn hear(&self) {
-        let roles = lock(&self.shared.roles);
-        let members = [&roles.primary, &roles.secondary].map(|member| member.clone());
-        drop(roles);
-        for member in members.iter().flatten() {
-            member.replica.hear();
         }
     }
 

@@ -101,7 +101,7 @@ fn held_back(pair: &FtPair, questioner: &Questioner) {
     let (answers, checkpoints) = count();
     goes_on(pair, questioner, 30);
     let (answers, checkpoints) = (count().0 - answers, count().1 - checkpoints);
-    // Checkpoints are counted from QEMU's events, and the last few may still be on their way.
+    // Checkpoints are counted from QEMU's events, and the last few may still be on their way to us, or with the thread that reads them.
     assert!(answers as u64 <= checkpoints + 10, "output is not held back: {answers} {checkpoints}");
 }
 

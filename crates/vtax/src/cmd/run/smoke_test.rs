@@ -81,7 +81,9 @@ impl SmokeTest {
             }
         }
         // They were made in an order drawn by lot.
-        [&mut result.failed, &mut result.unjudged, &mut result.left_out].map(|list| list.sort_unstable());
+        for list in [&mut result.failed, &mut result.unjudged, &mut result.left_out] {
+            list.sort_unstable();
+        }
         result
     }
 
