@@ -98,6 +98,25 @@ fn a_report_of_nothing_says_what_was_not_run() {
     }
 }
 
+#[test]
+fn a_study_is_tried_before_it_is_run() {
+    if !need(&[Need::Ns]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    mine(folder.path());
+    let out = folder.path().join("out");
+    let (name, out) = (folder.path().to_str().expect("UTF-8"), out.to_str().expect("UTF-8"));
+    let tried = || vtax(&["reproduce", name, "--smoke-test", "--out", out]);
+    expect(&tried(), 0, &["2 of 2 trials work", "smoke tests\n  rates  works\n"]);
+    assert!(!Path::new(out).join("rates").exists() && !Path::new(out).join("report.html").exists());
+    let ends =
+        PLAN.replace("services: http", "services: {command: {name: ends, run: [\"false\"], port: 8000}}");
+    std::fs::write(folder.path().join("plan.yaml"), ends).expect("written");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    expect(&tried(), 1, &["0 of 2 trials work", "rates  fails: "]);
+}
+
 /// Run, judged, not run again, and reported anew. The verdict itself is the machine's: only that there is one is looked at.
 #[test]
 fn a_small_study_runs_to_its_report_and_is_not_run_again() {

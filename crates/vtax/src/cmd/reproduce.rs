@@ -3,6 +3,7 @@
 mod check;
 mod child;
 mod listed;
+mod smoke_test;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// Make the report of what was run before; run nothing.
     #[arg(long, requires = "study")]
     report: bool,
+    /// Make each trial of its plans once and briefly, to see that everything works before hours are spent; judge no claim.
+    #[arg(long, requires = "study", conflicts_with_all = ["report", "list", "as_published"])]
+    smoke_test: bool,
     /// Directory for runs and report; `runs/reproduce-NAME-quick` (or `-full`) unless given.
     #[arg(long, requires = "study")]
     out: Option<PathBuf>,
@@ -79,6 +83,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         loaded,
     };
     job.check_only()?;
+    if args.smoke_test {
+        return job.smoke_test();
+    }
     let ended = if args.report { work::End::Finished } else { job.work()? };
     let exit = job.conclude()?;
     Ok(if ended == work::End::Interrupted { Exit::Interrupted } else { exit })

@@ -126,7 +126,7 @@ impl Job {
     }
 
     /// Writes an experiment's plan beside its run, where it can be looked at and run by hand.
-    fn write_plan(&self, experiment: &ExperimentPlan) -> Result<std::path::PathBuf, Failure> {
+    pub(super) fn write_plan(&self, experiment: &ExperimentPlan) -> Result<std::path::PathBuf, Failure> {
         let text = self.loaded.plan(experiment.plan(self.mode)).map_err(super::failed)?;
         let directory = self.directory.join("plans");
         vtax_store::create_directory(&directory).map_err(stored)?;
@@ -198,7 +198,8 @@ fn published_sets(experiment: &ExperimentPlan) -> Vec<String> {
     [trials].into_iter().chain(experiment.as_published.iter().cloned()).collect()
 }
 
-fn say(text: &str) {
+/// Tells how far the work is, beside the results.
+pub(super) fn say(text: &str) {
     // Nothing more can be said where even standard error is gone.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
