@@ -92,7 +92,7 @@ fn shorten(kind: &mut MeasureKind, capacity: Option<Rate>) {
         }
         MeasureKind::Storage(storage) => {
             at_most(&mut storage.duration, TEST);
-            at_most(&mut storage.longest, Nanos(10 * TEST.0));
+            at_most(&mut storage.longest, LOAD);
             storage.steady_state = None;
         }
     }
