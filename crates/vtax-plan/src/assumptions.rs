@@ -1,6 +1,7 @@
 //! What an estimate takes for granted about the host and its services.
 
 use serde::Serialize;
+use vtax_topology::options::Choice;
 use vtax_units::{Nanos, Rate, Share};
 
 use crate::model::{Cell, EnvironmentKind};
@@ -22,6 +23,8 @@ pub struct Assumptions {
     pub service_in_vm: Nanos,
     /// Bringing routers up until they agree.
     pub routers: Nanos,
+    /// What each route that they carry adds to that.
+    pub route: Nanos,
     /// Protecting a guest: starting the second QEMU and copying the first one's memory.
     pub arm: Nanos,
     /// Capacity of a small web service, natively or in a container.
@@ -43,6 +46,8 @@ impl Assumptions {
         service: Nanos::from_millis(50),
         service_in_vm: Nanos::from_millis(100),
         routers: Nanos::from_millis(10_000),
+        // Not measured: a tenth of what emulation takes.
+        route: Nanos::from_millis(1),
         arm: Nanos::from_millis(1_000),
         capacity: Rate(20_000.0),
         capacity_in_vm: Rate(10_000.0),
@@ -54,6 +59,7 @@ impl Assumptions {
     pub const TCG: Self = Self {
         vm: Nanos::from_millis(4_000),
         routers: Nanos::from_millis(45_000),
+        route: Nanos::from_millis(10),
         service_in_vm: Nanos::from_millis(500),
         capacity_in_vm: Rate(1_000.0),
         scenarios_in_vm: Rate(100.0),
@@ -65,7 +71,10 @@ impl Assumptions {
         // A client that is a virtual machine boots beside the others, on CPUs that are busy already.
         let client = if cell.is_mounted() { self.vm.0 } else { 0 };
         // On a host whose kernel has what they need they are as fast as with KVM; the plan can't know.
-        let routers = if cell.path.kind.routed().is_some() { self.routers.0 } else { 0 };
+        let routers = cell.path.kind.routed().map_or(0, |options| match &options.topology {
+            Choice::MplsVpn(vpn) => self.routers.0 + self.route.0 * u64::from(vpn.routes),
+            Choice::LeafSpine(_) | Choice::Custom(_) => self.routers.0,
+        });
         // Several guests boot on the same CPUs, so that together they take about as long as one after the other.
         let suts = cell.environments().map(|environment| self.build_sut(&environment.kind));
         client + routers + suts.fold(0, u64::saturating_add)

@@ -23,8 +23,9 @@ use crate::vty::Vty;
 const SOCKETS: &str = "/run/frr";
 /// Time a daemon has to open its socket; under emulation ten start at once.
 const STARTS_WITHIN: Duration = Duration::from_secs(90);
-/// Time its configuration may take to be handed over: ten thousand routes.
+/// Time a short configuration may take to be handed over, and what each of its lines may take more: under emulation some milliseconds.
 const CONFIGURED_WITHIN: Duration = Duration::from_secs(60);
+const LINE_WITHIN: Duration = Duration::from_millis(30);
 /// Time a killed process may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// How much of a process's last words is told.
@@ -232,13 +233,14 @@ impl Router {
     /// Has FRR's own tool hand the configuration to the daemons, and tells what is refused.
     fn configure(&self, space: &NetNs) -> Result<()> {
         let words = ["vtysh", "-N", &self.name, "-b"].map(str::to_owned);
-        let (well, how, output) = run(space, Path::new(VTYSH), &words, CONFIGURED_WITHIN)?;
-        let mut complaints = complaints(&output);
-        if well && complaints.is_empty() {
-            return Ok(());
-        }
+        let within = CONFIGURED_WITHIN + LINE_WITHIN * self.lines();
+        let (well, how, output) = run(space, Path::new(VTYSH), &words, within)?;
+        let complaints = complaints(&output);
         if complaints.is_empty() {
-            complaints.push((None, output.trim().chars().take(500).collect()));
+            let output = output.trim().chars().take(500).collect();
+            let failed =
+                || RouterError::Command { node: self.name.clone(), command: words.join(" "), how, output };
+            return if well { Ok(()) } else { Err(failed()) };
         }
         let told = complaints.iter().take(10).map(|(line, words)| match line {
             Some(line) => format!("line {line}: {words}"),
@@ -246,6 +248,13 @@ impl Router {
         });
         let what = format!("{} ({how})", told.collect::<Vec<_>>().join("; "));
         Err(RouterError::Configuration { router: self.name.clone(), what })
+    }
+
+    /// Lines of its configuration.
+    fn lines(&self) -> u32 {
+        let files = fs::read_dir(Path::new(CONFIGURATION).join(&self.name)).into_iter().flatten().flatten();
+        let lines = |path: PathBuf| fs::read_to_string(path).map_or(0, |text| text.lines().count());
+        u32::try_from(files.map(|file| lines(file.path())).sum::<usize>()).unwrap_or(u32::MAX)
     }
 
     /// Why a daemon that should run doesn't; `None` where all do.

@@ -25,10 +25,19 @@ use crate::spec::{NodeSpec, TestbedSpec};
 
 /// How long routers have to agree, their daemons running: the study's VPN takes half a minute under emulation.
 const PATIENCE: Nanos = Nanos::from_secs(120);
+/// What each line of their configuration adds: ten thousand routes take two minutes under emulation, and others may want its CPUs.
+const LINE_PATIENCE: Nanos = Nanos::from_millis(30);
 /// Memory of a guest that holds routers, without any.
 const GUEST_MEMORY: u64 = 384;
 /// Memory that each router takes besides, in mebibytes: five daemons.
 const ROUTER_MEMORY: u64 = 48;
+
+/// How long these routers have to agree.
+fn patience(blueprint: &Blueprint) -> Nanos {
+    let files = blueprint.nodes.iter().flat_map(|node| &node.files);
+    let lines: usize = files.map(|file| file.text.lines().count()).sum();
+    Nanos(PATIENCE.0.saturating_add(LINE_PATIENCE.0.saturating_mul(lines as u64)))
+}
 
 /// What a testbed's routers are to be, for whoever talks to the agent of the node that holds them.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,7 +144,8 @@ impl PathBuilder for Routed<'_> {
         near.start(&mut fabric)?;
         fabric.start(&far)?;
         let blueprint = Blueprint::of(&topology, path.mtu);
-        parts.routed = Some(RoutedSetup { blueprint, doors, patience: PATIENCE, left_with });
+        let patience = patience(&blueprint);
+        parts.routed = Some(RoutedSetup { blueprint, doors, patience, left_with });
         Ok(Built {
             client: client.node,
             client_end: Some(client.end),

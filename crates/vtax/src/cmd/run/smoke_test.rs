@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
+use vtax_load::Interval;
 use vtax_plan::model::Plan;
 use vtax_run::Ended;
 use vtax_store::RunDir;
@@ -24,7 +25,8 @@ impl Job {
     ) -> Outcome {
         let Measured { run, ended, .. } = measured;
         vtax_report::write_all(run).map_err(reported)?;
-        let result = SmokeTest::of(&run.trials().map_err(stored)?, left_out(run)?);
+        let trials = run.trials().map_err(stored)?;
+        let result = SmokeTest::of(&trials, left_out(run)?, |trial| is_under_way(run, trial.index));
         let mut out = std::io::stdout().lock();
         // What can't be printed any more must not hide how it ended.
         let _ = write!(out, "\n{}", result.text());
@@ -53,6 +55,16 @@ fn left_out(run: &RunDir) -> Result<Vec<(String, String)>, Failure> {
     Ok(found)
 }
 
+/// Whether no request of a trial had ended with it, neither well nor badly: they take longer than a smoke test.
+fn is_under_way(run: &RunDir, trial: u32) -> bool {
+    let (mut sent, mut ended) = (0, 0);
+    let read = run.trial(trial).for_each_interval(|Interval { counts, .. }| {
+        sent += counts.sent;
+        ended += counts.ok + counts.errors.total() + counts.missed;
+    });
+    read.is_ok() && sent > 0 && ended == 0
+}
+
 /// What came of the trials.
 struct SmokeTest {
     worked: usize,
@@ -64,7 +76,11 @@ struct SmokeTest {
 }
 
 impl SmokeTest {
-    fn of(trials: &[TrialRecord], left_out: Vec<(String, String)>) -> Self {
+    fn of(
+        trials: &[TrialRecord],
+        left_out: Vec<(String, String)>,
+        is_under_way: impl Fn(&TrialRecord) -> bool,
+    ) -> Self {
         let mut result = Self { worked: 0, unjudged: Vec::new(), failed: Vec::new(), left_out };
         for trial in trials {
             let Validity::Invalid { reason, detail } = &trial.validity else {
@@ -77,6 +93,7 @@ impl SmokeTest {
                 | InvalidReason::Disturbed
                 | InvalidReason::NoSteadyState
                 | InvalidReason::PartnerInvalid => result.unjudged.push(told),
+                InvalidReason::NothingSucceeded if is_under_way(trial) => result.unjudged.push(told),
                 _ => result.failed.push(told),
             }
         }
@@ -128,19 +145,22 @@ mod tests {
             trial("latency", Validity::Valid),
             trial("throughput", invalid(InvalidReason::Disturbed, "a neighbour")),
             trial("capacity", invalid(InvalidReason::ServiceFailed, "it ended by signal 9")),
+            trial("large", invalid(InvalidReason::NothingSucceeded, "one under way")),
+            trial("latency@8", invalid(InvalidReason::NothingSucceeded, "all were refused")),
         ];
-        let result = SmokeTest::of(&trials, vec![("uml.bridge.http".to_owned(), "no linux.uml".to_owned())]);
-        assert_eq!((result.worked, result.failed.len(), result.unjudged.len()), (1, 1, 1));
+        let left_out = vec![("uml.bridge.http".to_owned(), "no linux.uml".to_owned())];
+        let result = SmokeTest::of(&trials, left_out, |trial| trial.measure == "large");
+        assert_eq!((result.worked, result.failed.len(), result.unjudged.len()), (1, 2, 2));
         let text = result.text();
         for words in [
-            "smoke test: 2 of 3 trials work\n",
-            "these fail\n  vm.bridge.http  capacity\n    it ended by signal 9\n",
+            "smoke test: 3 of 5 trials work\n",
+            "these fail\n  vm.bridge.http  capacity\n    it ended by signal 9\n  vm.bridge.http  latency@8\n",
             "not on this host\n  uml.bridge.http\n    no linux.uml\n",
             "a neighbour",
         ] {
             assert!(text.contains(words), "{words:?} is not in\n{text}");
         }
-        let well = SmokeTest::of(&trials[..1], Vec::new());
+        let well = SmokeTest::of(&trials[..1], Vec::new(), |_| false);
         assert_eq!(well.text(), "smoke test: 1 of 1 trials work\n\n");
     }
 }
