@@ -68,8 +68,10 @@ fn is_under_way(run: &RunDir, trial: u32) -> bool {
 /// What came of the trials.
 struct SmokeTest {
     worked: usize,
-    /// What a longer trial, or a host that is left alone, can make good: what it is, and the reason.
-    unjudged: Vec<(String, String)>,
+    /// Trials that worked, and that a longer time or a host that is left alone can make count: which, and why they don't.
+    uncounted: Vec<(String, String)>,
+    /// Trials of which nothing had ended yet.
+    unknown: Vec<(String, String)>,
     failed: Vec<(String, String)>,
     /// Cells that this host can't build.
     left_out: Vec<(String, String)>,
@@ -81,7 +83,8 @@ impl SmokeTest {
         left_out: Vec<(String, String)>,
         is_under_way: impl Fn(&TrialRecord) -> bool,
     ) -> Self {
-        let mut result = Self { worked: 0, unjudged: Vec::new(), failed: Vec::new(), left_out };
+        let (uncounted, unknown, failed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut result = Self { worked: 0, uncounted, unknown, failed, left_out };
         for trial in trials {
             let Validity::Invalid { reason, detail } = &trial.validity else {
                 result.worked += 1;
@@ -92,29 +95,33 @@ impl SmokeTest {
                 InvalidReason::GeneratorLimited
                 | InvalidReason::Disturbed
                 | InvalidReason::NoSteadyState
-                | InvalidReason::PartnerInvalid => result.unjudged.push(told),
-                InvalidReason::NothingSucceeded if is_under_way(trial) => result.unjudged.push(told),
+                | InvalidReason::PartnerInvalid => result.uncounted.push(told),
+                InvalidReason::NothingSucceeded if is_under_way(trial) => result.unknown.push(told),
                 _ => result.failed.push(told),
             }
         }
         // They were made in an order drawn by lot.
-        for list in [&mut result.failed, &mut result.unjudged, &mut result.left_out] {
+        for list in [&mut result.failed, &mut result.uncounted, &mut result.unknown, &mut result.left_out] {
             list.sort_unstable();
         }
         result
     }
 
     fn trials(&self) -> usize {
-        self.worked + self.unjudged.len() + self.failed.len()
+        self.working() + self.unknown.len() + self.failed.len()
+    }
+
+    const fn working(&self) -> usize {
+        self.worked + self.uncounted.len()
     }
 
     fn text(&self) -> String {
-        let trials = self.trials();
-        let mut text = format!("smoke test: {} of {trials} trials work\n", trials - self.failed.len());
+        let mut text = format!("smoke test: {} of {} trials work\n", self.working(), self.trials());
         let lists = [
             ("these fail", &self.failed),
             ("not on this host", &self.left_out),
-            ("these work, but wouldn't count, which a smoke test is too short to judge", &self.unjudged),
+            ("not known, as none of their requests ends within a smoke test", &self.unknown),
+            ("these work, but wouldn't count, which a smoke test is too short to judge", &self.uncounted),
         ];
         for (head, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
             // What can be written to a String always is.
@@ -150,12 +157,13 @@ mod tests {
         ];
         let left_out = vec![("uml.bridge.http".to_owned(), "no linux.uml".to_owned())];
         let result = SmokeTest::of(&trials, left_out, |trial| trial.measure == "large");
-        assert_eq!((result.worked, result.failed.len(), result.unjudged.len()), (1, 2, 2));
+        assert_eq!((result.working(), result.failed.len(), result.unknown.len()), (2, 2, 1));
         let text = result.text();
         for words in [
-            "smoke test: 3 of 5 trials work\n",
+            "smoke test: 2 of 5 trials work\n",
             "these fail\n  vm.bridge.http  capacity\n    it ended by signal 9\n  vm.bridge.http  latency@8\n",
             "not on this host\n  uml.bridge.http\n    no linux.uml\n",
+            "a smoke test\n  vm.bridge.http  large\n    one under way\n",
             "a neighbour",
         ] {
             assert!(text.contains(words), "{words:?} is not in\n{text}");
