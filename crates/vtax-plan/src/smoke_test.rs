@@ -4,19 +4,19 @@ use vtax_units::{Nanos, Rate};
 
 use crate::model::{Load, MeasureKind, NetworkTest, Plan, Ramp, Repeat, Workload};
 
-/// The shortest time of a load that counts, where the plan's isn't shorter.
+/// The longest time that counts of a load that is fast enough for it, and of a storage test.
 const LOAD: Nanos = Nanos::from_millis(3_000);
-/// The same of a test of a suite.
+/// The longest time that counts of a network test, and of a storage test without an end of its own.
 const TEST: Nanos = Nanos::from_millis(1_000);
-/// The same of a step of the IMS benchmark, whose scenarios take seconds.
+/// The longest step of the IMS benchmark, whose scenarios take seconds.
 const IMS_STEP: Nanos = Nanos::from_millis(10_000);
-/// The longest time at the start of each that doesn't count.
+/// The longest time at the start of a load or test that doesn't count.
 const WARMUP: Nanos = Nanos::from_millis(500);
-/// Of a slow load so many requests are waited for.
+/// A slower load goes on until so many requests are due.
 const REQUESTS: f64 = 20.0;
 
-/// The plan that makes each measure in each cell once: loads and tests are short, searches have one step and never go above it, loads that
-/// are shares of a capacity are shares of its rate. Faults keep their times.
+/// The plan that makes each measure in each cell once: loads and tests are short, searches don't go above their first step, and loads
+/// that are shares of a capacity are shares of that step's rate. Faults keep their times.
 #[must_use]
 pub fn smoke_test(plan: &Plan) -> Plan {
     let mut short = Plan {

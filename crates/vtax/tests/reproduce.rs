@@ -1,6 +1,6 @@
 //! `vtax reproduce` as its users meet it: what is listed, what is refused, and a small study of one's own run to its report.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use vtax_sys::require::{Need, need};
@@ -62,6 +62,17 @@ fn mine(folder: &Path) {
     std::fs::write(folder.join("plan.yaml"), PLAN).expect("written");
 }
 
+/// The folder of a study that can be run here, and where its runs go.
+fn runnable() -> Option<(tempfile::TempDir, PathBuf)> {
+    if !need(&[Need::Ns]) {
+        return None;
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    mine(folder.path());
+    let out = folder.path().join("out");
+    Some((folder, out))
+}
+
 #[test]
 fn studies_are_listed_and_others_are_refused() {
     expect(&vtax(&["reproduce"]), 0, &["virtual-links", "virtualized-ims", "virtual-nas", "rules broken"]);
@@ -100,12 +111,7 @@ fn a_report_of_nothing_says_what_was_not_run() {
 
 #[test]
 fn a_study_is_tried_before_it_is_run() {
-    if !need(&[Need::Ns]) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a directory");
-    mine(folder.path());
-    let out = folder.path().join("out");
+    let Some((folder, out)) = runnable() else { return };
     let (name, out) = (folder.path().to_str().expect("UTF-8"), out.to_str().expect("UTF-8"));
     let tried = || vtax(&["reproduce", name, "--smoke-test", "--out", out]);
     expect(&tried(), 0, &["2 of 2 trials work", "smoke tests\n  rates  works\n"]);
@@ -120,12 +126,7 @@ fn a_study_is_tried_before_it_is_run() {
 /// Run, judged, not run again, and reported anew. The verdict itself is the machine's: only that there is one is looked at.
 #[test]
 fn a_small_study_runs_to_its_report_and_is_not_run_again() {
-    if !need(&[Need::Ns]) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a directory");
-    mine(folder.path());
-    let out = folder.path().join("out");
+    let Some((folder, out)) = runnable() else { return };
     let (name, out) = (folder.path().to_str().expect("UTF-8"), out.to_str().expect("UTF-8"));
     expect(&vtax(&["reproduce", name, "--out", out]), 0, &["rates: The same rate for both", "same"]);
     let json = std::fs::read_to_string(Path::new(out).join("claims.json")).expect("written");
