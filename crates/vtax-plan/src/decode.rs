@@ -62,8 +62,7 @@ impl<T: Decode> Decode for Many<T> {
         let items: Vec<Item<T>> = nodes
             .iter()
             .filter_map(|node| {
-                let text = node.text().map(ToString::to_string).unwrap_or_default();
-                T::decode(node, report).map(|value| Item { value, span: node.span, text })
+                T::decode(node, report).map(|value| Item { value, span: node.span, text: node.label() })
             })
             .collect();
         Some(Self { complete: items.len() == nodes.len(), items })

@@ -186,6 +186,11 @@ impl Report {
     /// Notes an error; the result takes the way out.
     pub(crate) fn error(&mut self, span: Span, message: impl Into<String>) -> &mut Entry {
         let entry = Entry::new(span, message.into());
+        if self.errors.iter().any(|kept| kept.span == span && kept.message == entry.message) {
+            // What many things of a plan refer to is looked at with each of them, and told once.
+            self.spill = entry;
+            return &mut self.spill;
+        }
         if self.errors.len() < MAX_ERRORS {
             self.errors.push(entry);
             self.errors.last_mut().unwrap_or(&mut self.spill)

@@ -175,7 +175,7 @@ impl Draft {
 
     fn effort(&self) -> String {
         format!(
-            "# Trials are added until a cost is known to within {until}, but none is started after {time}.\n\
+            "# Three trials of each, and more until a cost is known to within {until}; none is added after {time}.\n\
              repeat: {{min: 3, max: 10, until: {until}, budget: {time}}}\n\
              # A difference that is smaller doesn't matter.\nmargin: 5%\n",
             until = "3%",

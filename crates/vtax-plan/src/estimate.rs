@@ -23,7 +23,7 @@ pub struct Estimate {
     pub trials_max: u64,
     /// Time for `trials_min`.
     pub time_min: Nanos,
-    /// Time for `trials_max`, or until the budget ends where that is sooner.
+    /// Time for `trials_max`, or until the budget ends where that is sooner, but for `trials_min` at the least.
     pub time_max: Nanos,
     /// True where the budget may end before `trials_max`.
     pub budget_limits: bool,
@@ -66,13 +66,14 @@ pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
     let once = trials.iter().fold(0u64, |sum, t| sum.saturating_add(t.time.0));
     let longest = trials.iter().map(|t| t.time.0).max().unwrap_or(0);
     let all = once.saturating_mul(u64::from(plan.repeat.max));
-    // The trial that runs when the budget ends is finished.
-    let within_budget = plan.repeat.budget.map_or(u64::MAX, |b| b.0.saturating_add(longest));
+    let least = once.saturating_mul(u64::from(plan.repeat.min));
+    // The least number is made all the same, and the trial that runs when the budget ends is finished.
+    let within_budget = plan.repeat.budget.map_or(u64::MAX, |b| b.0.saturating_add(longest).max(least));
     let each = trials_each_round(plan);
     Estimate {
         trials_min: each * u64::from(plan.repeat.min),
         trials_max: each * u64::from(plan.repeat.max),
-        time_min: Nanos(once.saturating_mul(u64::from(plan.repeat.min)).min(within_budget)),
+        time_min: Nanos(least),
         time_max: Nanos(all.min(within_budget)),
         budget_limits: plan.repeat.budget.is_some_and(|b| all > b.0),
         trials,
@@ -261,8 +262,9 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
     }
     if let Some(budget) = plan.repeat.budget.filter(|budget| estimate.time_min > *budget) {
         let (budget, least) = (budget.about(), plan.repeat.min);
-        cautions
-            .push(format!("the budget of {budget} will probably end before every cell has {least} trials"));
+        cautions.push(format!(
+            "the budget of {budget} is shorter than {least} trials of every cell; they are made all the same"
+        ));
     }
     cautions
 }
@@ -341,11 +343,20 @@ repeat: {min: 2, max: 4}
 
     #[test]
     fn a_budget_limits_the_time() {
-        let plan = plan(&["repeat.budget=1m"]);
-        let estimate = estimate(&plan, &Assumptions::TCG);
-        assert!(estimate.budget_limits);
-        assert_eq!(estimate.time_max, Nanos::from_millis(74_500));
-        assert!(cautions(&plan, &estimate).iter().any(|c| c.contains("will probably end before")));
+        let of = |budget: &str| {
+            let plan = plan(&[budget]);
+            let estimate = estimate(&plan, &Assumptions::TCG);
+            let told = cautions(&plan, &estimate).iter().any(|c| c.contains("they are made all the same"));
+            (estimate.budget_limits, estimate.time_min, estimate.time_max, told)
+        };
+        let (_, least, most, _) = of("repeat.budget=1h");
+        let between = Nanos(least.0 + 1_000_000_000);
+        assert!(most > between);
+        let longest = Nanos::from_millis(14_500);
+        let limited = of(&format!("repeat.budget={}ms", between.0 / 1_000_000));
+        assert_eq!(limited, (true, least, Nanos(between.0 / 1_000_000 * 1_000_000 + longest.0), false));
+        // What the plan asks for at the least takes longer, and is made.
+        assert_eq!(of("repeat.budget=1m"), (true, least, least, true));
     }
 
     #[test]

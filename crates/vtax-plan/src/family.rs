@@ -9,6 +9,7 @@ pub(crate) mod network;
 pub(crate) mod redis;
 pub(crate) mod sip;
 pub(crate) mod storage;
+pub(crate) mod tls;
 
 use std::collections::BTreeSet;
 

@@ -151,7 +151,7 @@ pub struct Repeat {
     pub max: u32,
     /// Beyond `min`, stop once the tax's interval is narrower than ± this share.
     pub until: Share,
-    /// Start no trial after this much time; `None`: no limit.
+    /// Start no trial beyond `min` after this much time; `None`: no limit.
     pub budget: Option<Nanos>,
     /// Order of the cells within a round.
     #[serde(default)]

@@ -140,7 +140,7 @@ raw! {
         optional max: u32,
         /// Beyond `min`, stop once the interval of the cost ratio is narrower than ± this share.
         default until: Share = "3%",
-        /// Start no trial after this much time; without it, no limit.
+        /// Start no trial beyond `min` after this much time; without it, no limit.
         optional budget: Nanos,
         /// Order of the cells in a round, which holds each once: `blocks` (drawn anew for each
         /// round) or `abba` (every other round runs the one before backwards).

@@ -21,7 +21,7 @@ use self::check::{LONGEST, check_name, count_in, duration_in, memory_in, share_i
 pub(crate) use self::sut::LEAST_VM_MEMORY;
 use self::variants::{Named, Variants};
 use crate::diagnose::Report;
-use crate::family::{network, storage};
+use crate::family::{network, storage, tls};
 use crate::model::{Budget, Cell, Measure, PLAN_VERSION, Plan, Protocol, Repeat, Service, TrialKind};
 use crate::raw::{BudgetRaw, PlanRaw, RepeatRaw};
 use crate::source::{Span, Spanned};
@@ -70,6 +70,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     ft::check(raw, &cells, &measures, report);
     systems::check_cells(&cells, raw, &budget, report);
     check_paths(&cells, &measures, raw.paths.span, report);
+    tls::check_certificates(&cells, raw.workload.as_ref().map_or(raw.paths.span, |w| w.span), report);
     if let Some(workload) = &raw.workload {
         storage::resolve::check_cells(&cells, &measures, workload.span, report);
     }

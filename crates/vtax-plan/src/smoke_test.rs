@@ -2,7 +2,7 @@
 
 use vtax_units::{Nanos, Rate};
 
-use crate::model::{Load, MeasureKind, NetworkTest, Plan, Ramp, Repeat, Workload};
+use crate::model::{CapacityMeasure, Load, MeasureKind, NetworkTest, Plan, Ramp, Repeat, Workload};
 
 /// The longest time that counts of a load that is fast enough for it, and of a storage test.
 const LOAD: Nanos = Nanos::from_millis(3_000);
@@ -58,7 +58,7 @@ fn shorten_test(test: &mut NetworkTest) {
 fn shorten(kind: &mut MeasureKind, capacity: Option<Rate>) {
     match kind {
         MeasureKind::Capacity(search) => {
-            search.max = search.start;
+            search.max = lowest(search.start);
             at_most(&mut search.step, enough(Load::Rate(search.start)));
             at_most(&mut search.settle, WARMUP);
         }
@@ -69,7 +69,7 @@ fn shorten(kind: &mut MeasureKind, capacity: Option<Rate>) {
             match &mut ims.ramp {
                 Ramp::Steps { count, .. } => *count = 1,
                 Ramp::Search { start, max, step, .. } => {
-                    *max = *start;
+                    *max = lowest(*start);
                     at_most(step, IMS_STEP);
                 }
             }
@@ -96,6 +96,11 @@ fn shorten(kind: &mut MeasureKind, capacity: Option<Rate>) {
             storage.steady_state = None;
         }
     }
+}
+
+/// The only rate of a search that begins there.
+const fn lowest(start: Rate) -> Rate {
+    Rate(start.0.max(CapacityMeasure::LEAST_RATE.0))
 }
 
 /// A load as a rate, so that it needs no other trial to count.

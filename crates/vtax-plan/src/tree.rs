@@ -60,6 +60,20 @@ impl Node {
         }
     }
 
+    /// What an item of a list is called where it stands for itself: its text, or that of its only key and value, `constant 3s`.
+    pub(crate) fn label(&self) -> String {
+        match &self.value {
+            Value::Scalar { text, .. } => text.to_string(),
+            Value::Mapping(entries) => match entries.as_slice() {
+                [(key, value)] => {
+                    value.text().map(|text| format!("{} {text}", key.value)).unwrap_or_default()
+                }
+                _ => String::new(),
+            },
+            Value::Sequence(_) => String::new(),
+        }
+    }
+
     /// What it is, for messages.
     pub(crate) fn describe(&self) -> String {
         match &self.value {

@@ -75,3 +75,10 @@ fn what_makes_no_sense_is_refused() {
         assert!(told.contains(words), "{overrides}: {told}");
     }
 }
+
+#[test]
+fn a_network_in_user_space_publishes_one_desktop() {
+    let told = refused(&["paths=[bridge, pasta]"]);
+    assert!(told.contains("publishes one port alone, where each desktop has its own"), "{told}");
+    plan(&["paths=[bridge, pasta]", "services={tigervnc: {sessions: 1}}"]);
+}

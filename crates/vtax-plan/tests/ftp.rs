@@ -100,10 +100,30 @@ fn what_makes_no_sense_is_refused() {
         (&["workload.ftp.cipher=TLS_RSA_WITH_RC4_128_MD5"], "cipher suite"),
         (&["workload.ftp.tls=implicit"], "same time"),
         (&["services=[{ftp: {implicit: true}}]"], "same time"),
+        (&["services=[{ftp: {implicit: [false, true]}}]", "workload.ftp.tls=[none, explicit]"], "same time"),
+        (&["workload.ftp.tls=[explicit, implicit]"], "same time"),
+        (
+            &[
+                "workload.ftp.tls=explicit",
+                "workload.ftp.version=tls13",
+                "workload.ftp.cipher=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+            ],
+            "is of another version of TLS",
+        ),
+        (
+            &["workload.ftp.tls=explicit", "workload.ftp.cipher=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"],
+            "needs a certificate with an RSA key",
+        ),
         (&["services=redis"], "does not speak"),
     ] {
         let error = refused(overrides);
         assert!(error.contains(word), "{overrides:?}: {error}");
     }
     plan(&["workload.ftp.tls=implicit", "services=[{vsftpd: {implicit: true}}]"]);
+    let both =
+        plan(&["workload.ftp.tls=[explicit, implicit]", "services=[{vsftpd: {implicit: [false, true]}}]"]);
+    assert_eq!(both.cells.len(), 2 * 2, "each takes what suits it");
+    let suites = "workload.ftp.cipher=[TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_AES_128_GCM_SHA256]";
+    let own = plan(&["workload.ftp.tls=explicit", "workload.ftp.version=[tls12, tls13]", suites]);
+    assert_eq!(own.cells.len(), 2 * 2, "each version has its own");
 }

@@ -130,6 +130,8 @@ fn what_makes_no_sense_is_refused_where_it_is_written() {
         let told = refused(&[change]);
         assert!(told.contains(expected), "{change}: {told}");
     }
+    let told = refused(&["workload=voice", "measure={network: {duration: 100ms}}"]);
+    assert!(told.contains("`duration` must be at least 200ms"), "{told}");
     let http = PLAN.replace("measure:\n", "services: http\nmeasure:\n");
     let told = parse("p", http.as_bytes(), &["workload={http: {target: /page/1}}"]).expect_err("refused");
     assert!(told.to_string().contains("`network` makes the tests of a workload"), "{told}");

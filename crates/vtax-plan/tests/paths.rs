@@ -387,6 +387,10 @@ fn paths_of_containers_suit_what_they_can_join() {
     assert!([Vxlan, Macvlan, Ipvlan, Pasta, Slirp4netns, Wireguard].iter().all(|need| needed.contains(need)));
     let inside = ok("native", "native", "[pasta, slirp4netns: {sut_mtu: 1400}]");
     assert_eq!([0, 1].map(|i| inside.cells[i].path.sut_mtu), [Some(UserNetwork::MTU), Some(1400)]);
+    // Of the outer packets' length, which is not what the ends of these have.
+    let outer =
+        ok("native", "native", "[pasta: {sut_mtu: 1500}, vxlan: {sut_mtu: 1500}, bridge: {sut_mtu: 1500}]");
+    assert_eq!([0, 1, 2].map(|i| outer.cells[i].path.sut_mtu), [Some(1500), Some(1500), None]);
 }
 
 #[test]

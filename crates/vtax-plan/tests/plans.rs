@@ -316,6 +316,15 @@ fn what_cannot_be_measured_is_refused() {
     }
 }
 
+/// A search went above such a `max`, or panicked.
+#[test]
+fn a_search_below_all_rates_that_are_tried_is_refused() {
+    let capacity = "- capacity: {start: 0.1/s, max: 0.4/s}\n";
+    let message = error(&plan_with(&[("- capacity\n", capacity)]));
+    assert!(message.contains("no rate up to 0.4/s: none below 0.5/s is tried"), "{message}");
+    assert!(message.contains("set `max` to 0.5/s or more"), "{message}");
+}
+
 #[test]
 fn trials_are_ordered_and_paired_as_the_plan_says() {
     let plan = ok(&plan_with(&[]));

@@ -94,6 +94,7 @@ fn lists_make_cells() {
         plan.cells[0].id,
         "native.bridge.kamailio.location-memory.subscribers-1000.transport-udp.hold_time-1s"
     );
+    assert_eq!(plan.cells[1].parameters["hold_time"], "constant 2s", "{}", plan.cells[1].id);
 }
 
 #[test]

@@ -113,6 +113,7 @@ fn what_can_not_be_is_refused_with_the_reason() {
         ("workload.storage={size: 4KiB, record: 1MiB}", "no test is left"),
         ("workload.storage={engine: psync, depth: 4}", "`psync` has one operation under way"),
         ("workload.storage={record: 16MiB, size: 16MiB, depth: 1000}", "of buffers, at most 1GiB"),
+        ("workload.storage={direct: [false, true], cache: [cold, warm]}", "it can't be `warm` for it"),
         ("workload.storage.processes=0", "a load needs a process"),
         ("workload.storage.rate=0/s", "a rate is above 0/s"),
         ("workload.storage.dedupe=200%", "a share of the data"),

@@ -164,6 +164,9 @@ fn targets_and_bodies_come_from_files_beside_the_plan() {
     let post = "{http: {requests: {target: /x, method: POST, body_file: form.txt, expect: {status: 404}}}}";
     let body = beside(&[("form.txt", "a=1&b=2")], post).unwrap();
     assert_eq!(script(&body).sessions[0].steps[0].body, HttpBody::Text("a=1&b=2".to_owned()));
+    let long = "x".repeat(1_000_000);
+    let one = "{target: /, method: POST, body_file: long.txt}";
+    let many = format!("{{http: {{requests: [{}]}}}}", [one; 5].join(", "));
     for (files, workload, word) in [
         (&[][..], "{http: {targets_file: targets.txt}}", "cannot read `targets.txt`"),
         (&[("targets.txt", "\n# none\n")], "{http: {targets_file: targets.txt}}", "has no targets"),
@@ -172,6 +175,17 @@ fn targets_and_bodies_come_from_files_beside_the_plan() {
         (&[], "{http: {targets_file: ../targets.txt}}", "plan's folder"),
         (&[targets], "{http: {target: /100b, targets_file: targets.txt}}", "not both"),
         (&[], "{http: {requests: {target: /, body: a, body_size: 1}}}", "not several"),
+        (
+            &[("targets.txt", &"/a\n".repeat(30_000))],
+            "{http: {targets_file: targets.txt}}",
+            "more than 4 MiB",
+        ),
+        (&[("long.txt", &long)], &many, "more than 4 MiB"),
+        (
+            &[("long.txt", &long)],
+            "{http: {requests: [{target: /, body_file: long.txt}], connections: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]}}",
+            "too large for 17 cells",
+        ),
     ] {
         let told = beside(files, workload).unwrap_err().to_string();
         assert!(told.contains(word), "{workload}: {told}");

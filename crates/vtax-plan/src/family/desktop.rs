@@ -21,6 +21,16 @@ const REQUESTS_OF_ONE: f64 = 25.0;
 const MEMORY_OF_ONE: u64 = 22 << 20;
 const MEMORY_OF_PIXEL: u64 = 12;
 
+impl ServiceKind {
+    /// Desktops that it has, each on a port of its own; `None`: it is something else.
+    pub(crate) const fn desktops(&self) -> Option<u32> {
+        match self {
+            Self::Tigervnc(options) | Self::X11vnc(options) => Some(options.sessions),
+            _ => None,
+        }
+    }
+}
+
 /// Where the desktops of a system take more memory than it may have, so that they don't start, or only work slowly.
 pub(crate) fn too_little_memory(cell: &Cell, budget: &Budget) -> Option<String> {
     cell.services().zip(cell.environments()).find_map(|(service, environment)| {

@@ -57,6 +57,11 @@ pub struct CapacityMeasure {
     pub limits: Limits,
 }
 
+impl CapacityMeasure {
+    /// Below this rate a service is said to carry nothing: no lower one is tried.
+    pub const LEAST_RATE: Rate = Rate(0.5);
+}
+
 /// What a step must keep to pass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limits {

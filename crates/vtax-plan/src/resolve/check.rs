@@ -4,7 +4,7 @@ use vtax_units::{Bytes, Nanos, Rate, Share};
 
 use crate::decode::{Item, Many};
 use crate::diagnose::{Report, shorten};
-use crate::model::Load;
+use crate::model::{CapacityMeasure, Load};
 use crate::raw::LoadRaw;
 use crate::source::{Span, Spanned};
 
@@ -107,6 +107,18 @@ pub(crate) fn check_load(load: &Item<LoadRaw>, capacity_found: bool, report: &mu
 pub(crate) fn rate_in(rate: &Spanned<Rate>, report: &mut Report) {
     if !(rate.value.0 > 0.0 && rate.value <= HIGHEST_RATE) {
         report.error(rate.span, format!("a rate is above 0/s and at most {HIGHEST_RATE}"));
+    }
+}
+
+/// Refuses highest rates of searches that no machine offers, or that lie below all rates that are tried.
+pub(crate) fn highest_in(max: &Spanned<Rate>, report: &mut Report) {
+    let (least, value) = (CapacityMeasure::LEAST_RATE, max.value);
+    if value.0 > 0.0 && value < least {
+        report
+            .error(max.span, format!("a search has no rate up to {value}: none below {least} is tried"))
+            .help(format!("set `max` to {least} or more; lower rates can be the `load` of `latency`"));
+    } else {
+        rate_in(max, report);
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::variants::{MAX_CELLS, Named, Variant, Variants, slug, too_many};
 use crate::cards;
 use crate::diagnose::{Report, listed, nearest};
+use crate::family::ftp;
 use crate::family::storage::mounted::impossible;
 use crate::model::{Cell, Environment, NetPath, PathKind, Service, Systems, Workload};
 use crate::raw::BaselineRaw;
@@ -55,7 +56,7 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
         report
             .error(
                 services_span,
-                format!("the scenario's files are too large for {count} cells, each of which keeps them"),
+                format!("the workload's files or requests are too large for {count} cells, each of which keeps them"),
             )
             .help(format!("leave lines out, or cells: together they have at most {MAX_SCRIPT_TEXT} bytes"));
         return Vec::new();
@@ -73,7 +74,9 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
                             continue;
                         }
                         let kinds = (&environment.value.kind, &path.value.kind);
-                        let why = impossible(kinds.0, kinds.1, &service.value.kind, &workload.value);
+                        let served = (&service.value.kind, &workload.value);
+                        let why = impossible(kinds.0, kinds.1, served.0, served.1)
+                            .or_else(|| ftp::resolve::impossible(served.0, served.1));
                         let why = why.map(str::to_owned).or_else(|| cards::impossible(kinds.0, &path.value));
                         if let Some(why) = why {
                             left_out.get_or_insert((&service.value.name, &environment.value.name, why));
@@ -417,6 +420,7 @@ fn service_text(service: &Service) -> usize {
 fn script_text(workload: &Workload) -> usize {
     match workload {
         Workload::Script(script) => script.text_bytes(),
+        Workload::Http(http) => http.script.as_ref().map_or(0, |script| script.text_bytes()),
         _ => 0,
     }
 }

@@ -2,7 +2,9 @@
 
 use vtax_units::Nanos;
 
-use super::check::{LONGEST, SHORTEST_STEP, check_load, check_name, duration_in, rate_in, share_in};
+use super::check::{
+    LONGEST, SHORTEST_STEP, check_load, check_name, duration_in, highest_in, rate_in, share_in,
+};
 use super::ft;
 use crate::decode::Many;
 use crate::diagnose::Report;
@@ -89,7 +91,7 @@ pub(super) fn measures(
 fn capacity(raw: &CapacityRaw, plan: &PlanRaw, report: &mut Report) -> Measure {
     let limits = &raw.limits.value;
     rate_in(&raw.start, report);
-    rate_in(&raw.max, report);
+    highest_in(&raw.max, report);
     if raw.start.value > raw.max.value {
         let (start, max) = (raw.start.value, raw.max.value);
         report.error(raw.start.span, format!("the search starts at {start}, above its `max` of {max}"));

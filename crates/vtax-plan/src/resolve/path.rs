@@ -317,7 +317,12 @@ impl Wire<'_> {
             .vary_if("queue", self.queue, report, |path, queue| path.queue = Some(queue))
             .vary("mtu", &self.mtu.value, report, |path, mtu| {
                 path.mtu = mtu;
-                path.sut_mtu = sut_mtu.filter(|other| *other != mtu);
+                // What the end has anyway is no mismatch.
+                let usual = match path.kind {
+                    PathKind::Rootless(_) => UserNetwork::MTU,
+                    _ => path.inner_mtu(),
+                };
+                path.sut_mtu = sut_mtu.filter(|other| *other != usual);
             })
             .vary("offloads", &self.offloads.value, report, |path, offloads| path.offloads = offloads)
             .vary_if("addresses", self.addresses, report, |path, addresses| path.addresses = addresses.0)

@@ -31,6 +31,13 @@ fn impossible(cell: &Cell) -> Option<(&'static str, &'static str)> {
                 "leave the other tests out",
             ))
         }
+        Workload::Desktop(_) if matches!(cell.path.kind, PathKind::Rootless(_)) => {
+            let several = cell.service.kind.desktops().is_some_and(|desktops| desktops > 1);
+            several.then_some((
+                "publishes one port alone, where each desktop has its own",
+                "write `sessions: 1` for the service",
+            ))
+        }
         Workload::Http(_) | Workload::Redis(_) | Workload::Network(_) | Workload::Desktop(_) => None,
         Workload::Sip(_) | Workload::Script(_) => {
             Some(("SIP names addresses in its messages", "measure SIP over `bridge`"))

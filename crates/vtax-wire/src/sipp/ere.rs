@@ -250,6 +250,12 @@ impl Ere {
     }
 
     fn emit_repeat(&mut self, node: &Node, least: u32, most: Option<u32>) -> Result<(), EreError> {
+        if most == Some(0) {
+            // A step as for any other: what is repeated a thousand times a thousand times is bounded by the length of the program.
+            let next = self.here() + 1;
+            self.push(Step::Jump(next))?;
+            return Ok(());
+        }
         for _ in 0..least {
             self.emit(node)?;
         }
@@ -601,6 +607,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_repeated_without_end_is_refused_at_once() {
+        for expression in ["a{0}{1000}{1000}{1000}{1000}", "(){1000}{1000}{1000}", "(a{0}){1000}{1000}"] {
+            assert!(Ere::compile(expression.as_bytes(), false).is_err(), "{expression}");
+        }
+    }
+
+    #[test]
     fn the_leftmost_and_of_those_the_longest_match_is_found() {
         for (expression, text, found) in [
             ("a|ab", "xab", Some("ab")),
@@ -620,6 +633,7 @@ mod tests {
                 Some("127.0.0.1:5060"),
             ),
             ("a{2}", "aaa", Some("aa")),
+            ("ba{0}c", "bac bc", Some("bc")),
             ("a{2,}", "baaaa", Some("aaaa")),
             ("a{0,2}b", "aaab", Some("aab")),
             ("[]a]+", "x]a]", Some("]a]")),

@@ -22,7 +22,7 @@ pub struct Template {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
     /// Text as it is.
-    Text(Box<[u8]>),
+    Text(Vec<u8>),
     /// What stands for something else.
     Keyword(Keyword),
     /// A line with a keyword that may stand for nothing: it, and what follows it in the line, is then left out; a line of which nothing
@@ -128,13 +128,11 @@ pub(super) struct Reading<'a> {
 impl Reading<'_> {
     /// A whole message, whose text begins in that line of the file.
     pub(super) fn message(&mut self, text: &[u8], line: u32) -> Template {
-        let mut lines = lines(text, line);
-        while lines.first().is_some_and(|(_, text)| text.is_empty()) {
-            lines.remove(0);
-        }
-        while lines.last().is_some_and(|(_, text)| text.is_empty()) {
-            lines.pop();
-        }
+        let lines = lines(text, line);
+        let is_said = |(_, text): &(u32, &[u8])| !text.is_empty();
+        let begin = lines.iter().position(is_said).unwrap_or(lines.len());
+        let end = lines.iter().rposition(is_said).map_or(begin, |last| last + 1);
+        let lines = &lines[begin..end];
         let Some((first_line, first)) = lines.first().copied() else {
             self.problems.add(line, "the message is empty");
             return Template::default();
@@ -142,7 +140,7 @@ impl Reading<'_> {
         let method = self.method(first, first_line);
         let mut template = Template { parts: Vec::new(), method };
         let mut in_body = false;
-        for (line, text) in lines {
+        for &(line, text) in lines {
             if text.is_empty() && !in_body {
                 in_body = true;
                 template.push_text(b"\r\n");
@@ -362,7 +360,7 @@ impl Template {
             return;
         }
         if let Some(Part::Text(last)) = self.parts.last_mut() {
-            *last = [&last[..], text].concat().into();
+            last.extend_from_slice(text);
         } else {
             self.parts.push(Part::Text(text.into()));
         }

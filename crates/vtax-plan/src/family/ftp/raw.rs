@@ -2,7 +2,7 @@
 
 use vtax_units::{Bytes, Nanos};
 
-use super::model;
+use super::model::{self, TlsVersion};
 use crate::decode::Many;
 use crate::family::storage::volume::BackendRaw;
 use crate::source::Spanned;
@@ -148,4 +148,15 @@ pub(crate) enum Version {
     V12,
     /// TLS 1.3.
     V13,
+}
+
+impl Version {
+    /// The only version that is spoken; `None` for any.
+    pub(crate) const fn only(self) -> Option<TlsVersion> {
+        match self {
+            Self::Any => None,
+            Self::V12 => Some(TlsVersion::V12),
+            Self::V13 => Some(TlsVersion::V13),
+        }
+    }
 }

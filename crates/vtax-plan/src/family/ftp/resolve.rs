@@ -7,12 +7,12 @@ use vtax_units::{Bytes, Nanos};
 use super::limits;
 use super::model::{
     DataMode, FileSizes, FtpArrivals, FtpMix, FtpRequests, FtpServerOptions, FtpTls, FtpTlsMode, FtpWorkload,
-    TlsVersion,
 };
-use super::raw::{Distribution, FtpServerRaw, FtpWorkloadRaw, Protect, Tls, Version};
+use super::raw::{Distribution, FtpServerRaw, FtpWorkloadRaw, Protect, Tls};
 use crate::decode::Many;
-use crate::diagnose::{Report, shorten};
+use crate::diagnose::Report;
 use crate::family::storage::volume::Backend;
+use crate::family::tls;
 use crate::model::{Service, ServiceKind, Workload};
 use crate::raw::WorkloadRaw;
 use crate::resolve::check::{LONGEST, check_port, count_in, counts_in, duration_in};
@@ -131,7 +131,7 @@ pub(crate) fn workload(raw: &FtpWorkloadRaw, report: &mut Report) -> Variants<Wo
         })
         .vary("think", &raw.think.value, report, |d, think| d.workload.requests.think = think)
         .vary("data", &raw.data.value, report, |d, data| d.workload.requests.data = data.0);
-    let drafts = tls(drafts, raw, report)
+    let drafts = with_tls(drafts, raw, report)
         .vary("arrivals_of", &raw.arrivals_of.value, report, |d, of| d.workload.requests.arrivals_of = of.0)
         .vary("read_back", &raw.read_back.value, report, |d, n| d.workload.requests.read_back = n)
         .vary("rest", &raw.rest.value, report, |d, rest| d.workload.requests.rest = rest)
@@ -141,7 +141,7 @@ pub(crate) fn workload(raw: &FtpWorkloadRaw, report: &mut Report) -> Variants<Wo
     distinct(drafts).map(Draft::finish)
 }
 
-/// Leaves out those without TLS that differ in nothing but its keys.
+/// Leaves out those without TLS that differ in nothing but its keys, and those whose version of TLS doesn't have their cipher suite.
 fn distinct(drafts: Variants<Draft>) -> Variants<Draft> {
     let mut seen = BTreeSet::new();
     let mut kept: Vec<Variant<Draft>> = Vec::with_capacity(drafts.0.len());
@@ -151,24 +151,20 @@ fn distinct(drafts: Variants<Draft>) -> Variants<Draft> {
             if !seen.insert(draft.parameters.clone()) {
                 continue;
             }
+        } else if !tls::is_of(draft.value.settings.version, draft.value.settings.cipher.as_deref()) {
+            continue;
         }
         kept.push(draft);
     }
     Variants(kept)
 }
 
-fn tls(drafts: Variants<Draft>, raw: &FtpWorkloadRaw, report: &mut Report) -> Variants<Draft> {
+fn with_tls(drafts: Variants<Draft>, raw: &FtpWorkloadRaw, report: &mut Report) -> Variants<Draft> {
     drafts
         .vary("tls", &raw.tls.value, report, |d, tls| d.tls = tls.0)
         .vary("protect", &raw.protect.value, report, |d, what| d.settings.protect = what.0 == Protect::All)
         .vary("resume", &raw.resume.value, report, |d, resume| d.settings.resume = resume)
-        .vary("version", &raw.version.value, report, |d, version| {
-            d.settings.version = match version.0 {
-                Version::Any => None,
-                Version::V12 => Some(TlsVersion::V12),
-                Version::V13 => Some(TlsVersion::V13),
-            };
-        })
+        .vary("version", &raw.version.value, report, |d, version| d.settings.version = version.0.only())
         .vary_if("cipher", raw.cipher.as_ref(), report, |d, cipher| d.settings.cipher = Some(cipher))
 }
 
@@ -198,16 +194,9 @@ fn check(raw: &FtpWorkloadRaw, report: &mut Report) {
     }
     durations(&raw.think.value, "think", Nanos::ZERO, report);
     durations(&raw.timeout.value, "timeout", Nanos(1), report);
+    let versions: Vec<_> = raw.version.value.items.iter().map(|item| item.value.0.only()).collect();
     for cipher in raw.cipher.iter().flat_map(|ciphers| &ciphers.value.items) {
-        if !limits::CIPHERS.contains(&cipher.value.as_str()) {
-            let known = limits::CIPHERS.join(", ");
-            report
-                .error(
-                    cipher.span,
-                    format!("`{}` is no cipher suite that is known here", shorten(&cipher.value)),
-                )
-                .help(format!("there are {known}"));
-        }
+        tls::check(&cipher.value, cipher.span, &versions, report);
     }
 }
 
@@ -217,18 +206,17 @@ fn durations(all: &Many<Nanos>, what: &str, least: Nanos, report: &mut Report) {
     }
 }
 
-/// Reports servers whose TLS begins otherwise than the workload's: every trial would fail.
+/// Reports servers whose TLS begins otherwise than the workload's: every trial would fail. Of lists each item needs one that suits it; the
+/// other pairs make no cell.
 pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
     let WorkloadRaw::Ftp(ftp) = workload else { return };
+    let asked: Vec<bool> = ftp.tls.value.items.iter().map(|tls| tls.value.0 == Tls::Implicit).collect();
     for service in services {
-        let variants = service.variants.0.iter().filter_map(|variant| match &variant.value.kind {
-            ServiceKind::Ftp(o) | ServiceKind::Vsftpd(o) | ServiceKind::Proftpd(o) => Some(o),
-            _ => None,
-        });
-        let mut all = variants.flat_map(|options| {
-            ftp.tls.value.items.iter().map(|tls| options.implicit == (tls.value.0 == Tls::Implicit))
-        });
-        if all.any(|fits| !fits) {
+        let variants = service.variants.0.iter();
+        let served: Vec<bool> = variants.filter_map(|variant| implicit(&variant.value.kind)).collect();
+        let meet = |one: &[bool], other: &[bool]| one.iter().all(|implicit| other.contains(implicit));
+        let suits = served.is_empty() || (meet(&served, &asked) && meet(&asked, &served));
+        if !suits {
             report
                 .error(
                     service.span,
@@ -237,4 +225,19 @@ pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], 
                 .help("write both `implicit: true` for the service and `tls: implicit` for the workload, or neither");
         }
     }
+}
+
+/// Whether a server of FTP begins with TLS; `None`: it is no such server.
+const fn implicit(service: &ServiceKind) -> Option<bool> {
+    match service {
+        ServiceKind::Ftp(o) | ServiceKind::Vsftpd(o) | ServiceKind::Proftpd(o) => Some(o.implicit),
+        _ => None,
+    }
+}
+
+/// Why a server can't serve a workload; `None` where it can.
+pub(crate) fn impossible(service: &ServiceKind, workload: &Workload) -> Option<&'static str> {
+    let Workload::Ftp(ftp) = workload else { return None };
+    let asked = ftp.requests.tls.as_ref().is_some_and(|tls| tls.mode == FtpTlsMode::Implicit);
+    (implicit(service)? != asked).then_some("its TLS doesn't begin when the workload's does")
 }

@@ -8,6 +8,7 @@ use vtax_units::{Bytes, Nanos};
 use super::{model, script};
 use crate::decode::{Decode, Many, TextMap};
 use crate::diagnose::Report;
+use crate::family::ftp::model::TlsVersion;
 use crate::source::Spanned;
 use crate::tree::Node;
 
@@ -208,6 +209,18 @@ pub(crate) enum TlsChoice {
     V12,
     /// TLS 1.3.
     V13,
+}
+
+impl TlsChoice {
+    /// The only version that is spoken, `None` for any; `None` in the clear.
+    pub(crate) const fn version(self) -> Option<Option<TlsVersion>> {
+        match self {
+            Self::None => None,
+            Self::Any => Some(None),
+            Self::V12 => Some(Some(TlsVersion::V12)),
+            Self::V13 => Some(Some(TlsVersion::V13)),
+        }
+    }
 }
 
 /// A version of HTTP; whether it is 2.

@@ -13,8 +13,7 @@ use super::script::{
 };
 use crate::decode::{Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
-use crate::family::ftp::limits::CIPHERS;
-use crate::family::ftp::model::TlsVersion;
+use crate::family::tls;
 use crate::folder::Refusal;
 use crate::model::Workload;
 use crate::raw::WorkloadRaw;
@@ -93,22 +92,21 @@ impl Draft {
     fn finish(self) -> Workload {
         let Self { mut http, tls, settings, http2, streams } = self;
         http.http2_streams = http2.then_some(streams);
-        let with = |version| Some(HttpTls { version, ..settings });
-        http.tls = match tls {
-            TlsChoice::None => None,
-            TlsChoice::Any => with(None),
-            TlsChoice::V12 => with(Some(TlsVersion::V12)),
-            TlsChoice::V13 => with(Some(TlsVersion::V13)),
-        };
+        http.tls = tls.version().map(|version| HttpTls { version, ..settings });
         Workload::Http(http)
     }
 }
 
-/// Leaves out those without TLS that differ in nothing but its keys, and those of HTTP/1.1 that differ in nothing but streams.
+/// Leaves out those without TLS that differ in nothing but its keys, those of HTTP/1.1 that differ in nothing but streams, and those whose
+/// version of TLS doesn't have their cipher suite.
 fn distinct(drafts: Variants<Draft>) -> Variants<Draft> {
     let mut kept: Vec<Variant<Draft>> = Vec::with_capacity(drafts.0.len());
     let mut seen = std::collections::BTreeSet::new();
     for mut draft in drafts.0 {
+        let suits = |version| tls::is_of(version, draft.value.settings.cipher.as_deref());
+        if !draft.value.tls.version().is_none_or(suits) {
+            continue;
+        }
         let (clear, http2) = (draft.value.tls == TlsChoice::None, draft.value.http2);
         if clear || !http2 {
             let means = |key: &&str| !(clear && OF_TLS.contains(key) || !http2 && *key == "streams");
@@ -157,15 +155,15 @@ pub(super) fn asks_for_http2(raw: &HttpWorkloadRaw) -> Option<Span> {
 }
 
 fn check_tls(raw: &HttpWorkloadRaw, report: &mut Report) {
-    let known =
-        [("cipher suite", raw.cipher.as_ref(), &CIPHERS[..]), ("group", raw.group.as_ref(), &TLS_GROUPS[..])];
-    for (what, given, all) in known {
-        for item in given.iter().flat_map(|given| &given.value.items) {
-            if !all.contains(&item.value.as_str()) {
-                report
-                    .error(item.span, format!("`{}` is no {what} that is known here", shorten(&item.value)))
-                    .help(format!("there are {}", all.join(", ")));
-            }
+    let versions: Vec<_> = raw.tls.value.items.iter().filter_map(|item| item.value.0.version()).collect();
+    for item in raw.cipher.iter().flat_map(|given| &given.value.items) {
+        tls::check(&item.value, item.span, &versions, report);
+    }
+    for item in raw.group.iter().flat_map(|given| &given.value.items) {
+        if !TLS_GROUPS.contains(&item.value.as_str()) {
+            report
+                .error(item.span, format!("`{}` is no group that is known here", shorten(&item.value)))
+                .help(format!("there are {}", TLS_GROUPS.join(", ")));
         }
     }
     for sni in raw.sni.iter().filter(|sni| {
@@ -188,9 +186,13 @@ fn script(raw: &HttpWorkloadRaw, report: &mut Report) -> Option<HttpScript> {
         report.error(target.span, "either `target` or `requests` is given, not both");
     }
     let items = raw.requests.as_ref().map_or(&[][..], |requests| &requests.value.items);
-    let mut sessions: Vec<HttpSessionPlan> = items.iter().map(|item| session(item, report)).collect();
+    let mut sessions = sessions(items, report)?;
     if let Some(file) = &raw.targets_file {
         sessions.extend(targets_of(file, report));
+        if sessions.iter().map(HttpSessionPlan::text_bytes).sum::<usize>() > SCRIPT_BYTES_MAX {
+            too_much(file.span, report);
+            return None;
+        }
     }
     let script = HttpScript {
         sessions,
@@ -261,6 +263,32 @@ fn read(file: &Spanned<String>, most: usize, report: &mut Report) -> Option<Stri
             None
         }
     }
+}
+
+/// Bytes that requests may take together: each cell keeps them, and a generator is sent them in one piece.
+const SCRIPT_BYTES_MAX: usize = 4 << 20;
+
+/// The requests and sessions that are written out; `None` where they are too much, which has been reported. Those behind that place
+/// aren't looked at, since each may read a file.
+fn sessions(items: &[Item<HttpRequestRaw>], report: &mut Report) -> Option<Vec<HttpSessionPlan>> {
+    let (mut sessions, mut taken) = (Vec::new(), 0);
+    for item in items {
+        let session = session(item, report);
+        taken += session.text_bytes();
+        if taken > SCRIPT_BYTES_MAX {
+            too_much(item.span, report);
+            return None;
+        }
+        sessions.push(session);
+    }
+    Some(sessions)
+}
+
+fn too_much(span: Span, report: &mut Report) {
+    let most = SCRIPT_BYTES_MAX >> 20;
+    report
+        .error(span, format!("the requests up to here take more than {most} MiB with their bodies"))
+        .help("leave some out; where what a body says doesn't matter, `body_size: 1MiB` takes no room");
 }
 
 fn session(item: &Item<HttpRequestRaw>, report: &mut Report) -> HttpSessionPlan {

@@ -1,5 +1,6 @@
 //! What an HTTP workload asks for where that is more than one GET: mixes of requests, sessions, what answers must be.
 
+use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos};
 
@@ -202,13 +203,7 @@ impl HttpStep {
         if let Some(status) = self.expect.status.iter().find(|status| !(200..600).contains(*status)) {
             return Err(("expect", format!("{status} is no final status")));
         }
-        if self.captures.len() > CAPTURES_MAX {
-            return wrong("capture", "a request has at most 32 of them");
-        }
-        if let Some(capture) = self.captures.iter().find(|capture| !is_name(&capture.name)) {
-            let name: String = capture.name.chars().take(40).collect();
-            return Err(("capture", format!("`{name}` is no name of letters, digits and `_`")));
-        }
+        self.check_captures()?;
         let body = match &self.body {
             HttpBody::Text(text) => text.as_str(),
             HttpBody::None | HttpBody::Size(_) => "",
@@ -224,6 +219,22 @@ impl HttpStep {
 }
 
 impl HttpStep {
+    fn check_captures(&self) -> Result<(), (&'static str, String)> {
+        if self.captures.len() > CAPTURES_MAX {
+            return Err(("capture", "a request has at most 32 of them".to_owned()));
+        }
+        for HttpCapture { name, from } in &self.captures {
+            if !is_name(name) {
+                let name: String = name.chars().take(40).collect();
+                return Err(("capture", format!("`{name}` is no name of letters, digits and `_`")));
+            }
+            if let HttpSource::Regex(pattern) = from {
+                Regex::new(pattern).map_err(|error| ("capture", format!("`{name}`: {error}")))?;
+            }
+        }
+        Ok(())
+    }
+
     fn check_websocket(&self, websocket: &HttpWebSocket) -> Result<(), (&'static str, String)> {
         let wrong = |reason: &str| Err(("websocket", reason.to_owned()));
         if self.method != "GET" || self.body != HttpBody::None {
@@ -389,6 +400,12 @@ impl HttpScript {
         Ok(())
     }
 
+    /// Bytes that it takes in a stored plan and on the way to a generator, roughly.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        self.sessions.iter().map(HttpSessionPlan::text_bytes).sum()
+    }
+
     /// True where a WebSocket is opened, which has its connection for itself.
     #[must_use]
     pub fn has_websockets(&self) -> bool {
@@ -403,6 +420,21 @@ impl HttpScript {
     }
 }
 
+impl HttpSessionPlan {
+    /// Bytes that it takes in a stored plan and on the way to a generator, roughly.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        let fields = |step: &HttpStep| {
+            step.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+        };
+        let body = |step: &HttpStep| if let HttpBody::Text(text) = &step.body { text.len() } else { 0 };
+        let of = |step: &HttpStep| STEP_BYTES + step.target.len() + fields(step) + body(step);
+        self.steps.iter().map(of).sum()
+    }
+}
+
+/// What a request takes besides its texts.
+const STEP_BYTES: usize = 160;
 /// Fields that HTTP/2 has no use for (RFC 9113 section 8.2.2).
 const OF_HTTP_1_1: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
 
@@ -476,6 +508,14 @@ mod tests {
         assert_eq!(refused(|s| s.chunked = true), "chunked");
         assert_eq!(refused(|s| s.expect_continue = true), "expect_continue");
         assert_eq!(refused(|s| s.expect.status = vec![100]), "expect");
+        fn captured(name: &str, from: HttpSource) -> Vec<HttpCapture> {
+            vec![HttpCapture { name: name.to_owned(), from }]
+        }
+        assert_eq!(refused(|s| s.captures = captured("a b", HttpSource::Header("X".to_owned()))), "capture");
+        assert_eq!(
+            refused(|s| s.captures = captured("id", HttpSource::Regex("id=([0-9]+".to_owned()))),
+            "capture"
+        );
     }
 
     #[test]

@@ -265,7 +265,12 @@ pub(crate) fn measure(
     report: &mut Report,
 ) -> Measure {
     duration_in(&raw.warmup, "warmup", Nanos::ZERO, LONGEST, report);
-    let duration = duration_in(&raw.duration, "duration", SHORTEST_STEP, LONGEST, report);
+    let is_voice = |item: &Item<WorkloadRaw>| {
+        matches!(item.value, WorkloadRaw::Voice(_)) && own_times(&item.value).1.is_none()
+    };
+    let of_voice = workload.is_some_and(|w| w.items.iter().any(is_voice));
+    let least = if of_voice { limits::VOICE_TIME } else { SHORTEST_STEP };
+    let duration = duration_in(&raw.duration, "duration", least, LONGEST, report);
     let cut = raw.cut.as_ref().and_then(|cut| {
         let raw = &cut.value;
         let at = raw.at.as_ref()?;

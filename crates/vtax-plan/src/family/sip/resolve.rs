@@ -14,12 +14,12 @@ use super::raw::{
     StepsRaw, SubscribersRaw, TransportRaw,
 };
 use crate::decode::Many;
-use crate::diagnose::{Report, listed, shorten};
-use crate::family::ftp::limits::CIPHERS;
+use crate::diagnose::{Report, listed};
+use crate::family::tls;
 use crate::model::{Measure, MeasureKind, Service, ServiceKind, Workload};
 use crate::resolve::check::{
-    LONGEST, SHORTEST_STEP, check_name, check_port, count_in, counts_in, duration_in, memory_in, rate_in,
-    share_in,
+    LONGEST, SHORTEST_STEP, check_name, check_port, count_in, counts_in, duration_in, highest_in, memory_in,
+    rate_in, share_in,
 };
 use crate::resolve::variants::{Variants, service};
 use crate::source::Spanned;
@@ -150,9 +150,8 @@ pub(super) fn tls(
                 .help("write `transport: tls`, or leave it out");
         }
     }
-    if let Some(cipher) = cipher.filter(|cipher| !CIPHERS.contains(&cipher.value.as_str())) {
-        let message = format!("`{}` is no cipher suite that is known here", shorten(&cipher.value));
-        report.error(cipher.span, message).help(format!("there are {}", CIPHERS.join(", ")));
+    if let Some(cipher) = cipher {
+        tls::check(&cipher.value, cipher.span, &[asked], report);
     }
     let cipher = cipher.map(|cipher| cipher.value.clone());
     SipTls { version: asked, cipher, ..SipTls::default() }
@@ -292,7 +291,7 @@ fn ramp(raw: &RampRaw, transient: Nanos, report: &mut Report) -> Ramp {
         }
         RampRaw::Search(SearchRaw { start, max, precision, step }) => {
             rate_in(start, report);
-            rate_in(max, report);
+            highest_in(max, report);
             if start.value > max.value {
                 let (low, high) = (start.value, max.value);
                 report.error(start.span, format!("the search starts at {low}, above its `max` of {high}"));

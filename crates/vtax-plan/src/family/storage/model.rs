@@ -95,6 +95,16 @@ pub struct StorageShape {
     pub files: u32,
 }
 
+impl StorageShape {
+    /// Whether a test of the one finds the files that a test of the other has left.
+    #[must_use]
+    pub fn has_files_of(&self, other: &Self) -> bool {
+        (self.file, self.record, self.processes, self.files)
+            == (other.file, other.record, other.processes, other.files)
+            && (self.dedupe, self.compressible) == (other.dedupe, other.compressible)
+    }
+}
+
 /// What a storage test does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -201,6 +211,12 @@ impl StorageOperation {
     #[must_use]
     pub const fn of_names(self) -> bool {
         matches!(self, Self::Create | Self::List | Self::Remove)
+    }
+
+    /// It is about files with data that are there before it.
+    #[must_use]
+    pub const fn needs_data(self) -> bool {
+        !self.of_names() && !matches!(self, Self::Write)
     }
 
     /// It goes over each record once, in an order that is known.

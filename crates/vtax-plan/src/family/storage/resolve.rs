@@ -171,6 +171,12 @@ fn check(raw: &StorageRaw, report: &mut Report) {
             .error(deep.span, "`psync` has one operation under way, so `depth` is 1 with it")
             .help("more processes have more under way; or leave `psync` out");
     }
+    let warm = raw.cache.value.items.iter().find(|item| item.value.0 == StorageCache::Warm);
+    if let Some(warm) = warm.filter(|_| raw.direct.value.items.iter().any(|item| item.value)) {
+        report
+            .error(warm.span, "`direct` passes the page cache by, so it can't be `warm` for it")
+            .help("leave out one of both; a plan of its own can have the other");
+    }
     for share in [(&raw.dedupe, "dedupe"), (&raw.compressible, "compressible")] {
         if !(0.0..=1.0).contains(&share.0.value.0) {
             report.error(share.0.span, format!("`{}` is a share of the data: 0% to 100%", share.1));

@@ -1,0 +1,49 @@
+//! Cipher suites that a plan may ask for, whichever protocol is within TLS.
+
+use std::collections::BTreeSet;
+
+use super::ftp::limits::CIPHERS;
+use super::ftp::model::TlsVersion;
+use crate::diagnose::{Report, shorten};
+use crate::model::{Cell, ServiceKind, Workload};
+use crate::source::Span;
+
+/// Whether an end that speaks this version alone, or any where it is `None`, has this suite.
+pub(crate) fn is_of(version: Option<TlsVersion>, cipher: Option<&str>) -> bool {
+    // The names of TLS 1.2's suites tell the key exchange too: TLS_ECDHE_ECDSA_WITH_...; those of 1.3 don't (RFC 8446, B.4).
+    let own = |cipher: &str| if cipher.contains("_WITH_") { TlsVersion::V12 } else { TlsVersion::V13 };
+    version.zip(cipher).is_none_or(|(version, cipher)| own(cipher) == version)
+}
+
+/// Reports a suite that isn't known, or that none of these versions has.
+pub(crate) fn check(cipher: &str, span: Span, versions: &[Option<TlsVersion>], report: &mut Report) {
+    if !CIPHERS.contains(&cipher) {
+        report
+            .error(span, format!("`{}` is no cipher suite that is known here", shorten(cipher)))
+            .help(format!("there are {}", CIPHERS.join(", ")));
+    } else if !versions.is_empty() && !versions.iter().any(|version| is_of(*version, Some(cipher))) {
+        report
+            .error(span, format!("`{cipher}` is of another version of TLS than what is asked for"))
+            .help("suites with `_WITH_` in their names are of TLS 1.2, the others of TLS 1.3");
+    }
+}
+
+/// Reports suites for which a service has no certificate: every trial would fail.
+pub(crate) fn check_certificates(cells: &[Cell], span: Span, report: &mut Report) {
+    let of_rsa = |cell: &&Cell| {
+        let cipher = match &cell.workload {
+            Workload::Http(http) => http.tls.as_ref()?.cipher.as_ref()?,
+            Workload::Ftp(ftp) => ftp.requests.tls.as_ref()?.cipher.as_ref()?,
+            Workload::Sip(sip) => sip.tls.cipher.as_ref()?,
+            _ => return None,
+        };
+        let is_own = matches!(cell.service.kind, ServiceKind::Command(_));
+        (cipher.contains("_RSA_") && !is_own).then(|| (cipher.clone(), cell.service.name.clone()))
+    };
+    let found: BTreeSet<_> = cells.iter().filter_map(|cell| of_rsa(&cell)).collect();
+    for (cipher, service) in found {
+        report
+            .error(span, format!("`{cipher}` needs a certificate with an RSA key, and `{service}` is given one with an ECDSA key"))
+            .help("ask for the suite with `ECDSA` in its name");
+    }
+}
