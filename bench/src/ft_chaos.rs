@@ -215,7 +215,7 @@ struct Said<'a> {
 fn compare(run: &RunDir, record: &TrialRecord, outcome: &FailoverOutcome, found: &mut Found) -> Result<()> {
     let mut requests = Vec::new();
     let read = run.trial(record.index).for_each_sample(|sample| {
-        let ended = sample.start_ns + u64::from(sample.latency_ns);
+        let ended = sample.start_ns + sample.latency_ns;
         requests.push(Request { asked: sample.start_ns, ended, answered: sample.outcome == 0 });
     });
     read.context("reading the requests")?;

@@ -88,6 +88,7 @@ fn load(target: SocketAddr, systems: u32, model: Model) -> Result<LoadAnswer> {
         seed: 1,
         samples: false,
         interval: Nanos::from_secs(1),
+        drain: Nanos::from_secs(1),
     };
     // In a thread of its own, whose CPU its workers get.
     let run = move || -> Result<LoadAnswer> {

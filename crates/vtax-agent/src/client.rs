@@ -23,7 +23,7 @@ use vtax_units::Nanos;
 
 use crate::clock::Clock;
 use crate::error::AgentError;
-use crate::frame::{Decoder, Frame, Kind};
+use crate::frame::{Decoder, Frame, Kind, MAX_PAYLOAD};
 use crate::lease::BEAT;
 use crate::message::{
     CardFacts, DoorSetup, Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request,
@@ -434,6 +434,10 @@ impl Client {
     fn send(&self, request: &Request) -> Result<(u32, Receiver<Answer>), AgentError> {
         let payload = serde_json::to_vec(request)
             .map_err(|e| AgentError::Stream { node: self.node.clone(), source: e.into() })?;
+        if payload.len() > MAX_PAYLOAD {
+            let (node, bytes) = (self.node.clone(), payload.len());
+            return Err(AgentError::TooLarge { node, request: request.name(), bytes });
+        }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (answer, answers) = channel();
         {

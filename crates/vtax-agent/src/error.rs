@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use crate::frame::MAX_PAYLOAD;
+
 /// What can go wrong between controller and agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -42,6 +44,19 @@ pub enum AgentError {
         theirs: u32,
         /// This binary's version.
         ours: u32,
+    },
+    /// The request is more than a frame can carry.
+    #[error(
+        "`{request}` has {bytes} bytes, and the agent of node `{node}` is sent {MAX_PAYLOAD} at most: make what the workload sends \
+         smaller, its bodies and targets for instance"
+    )]
+    TooLarge {
+        /// The node.
+        node: String,
+        /// The request's name.
+        request: &'static str,
+        /// Its length.
+        bytes: usize,
     },
     /// The answer was not of the kind that was asked for.
     #[error("the agent of node `{node}` answered `{request}` with something else")]

@@ -87,7 +87,7 @@ impl Node {
             Scope::Node { except: vec![std::process::id()] }
         } else {
             // Without a PID namespace of its own, the node is what the agent has started.
-            Scope::Processes(self.services.pids())
+            Scope::Started { roots: self.services.pids(), by: std::process::id() }
         };
         Probe::new(scope).map_err(|e| chain(&e))
     }
@@ -165,4 +165,38 @@ fn fit(mut snapshots: Vec<Snapshot>) -> Vec<Snapshot> {
         });
     }
     snapshots
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use vtax_probe::delta::Interval;
+    use vtax_probe::layers::{Hosting, Layer, break_down};
+    use vtax_sys::cpu_clock::process_cpu;
+    use vtax_units::CpuSet;
+
+    use super::*;
+
+    /// What an agent does itself, as tests of its own disk, is part of what its node used, whether it has a PID namespace or not.
+    #[test]
+    fn the_agents_own_time_is_counted() {
+        let own = || process_cpu(std::process::id()).unwrap_or_default();
+        for init in [false, true] {
+            let nobody = File::options().write(true).open("/dev/null").expect("it is there");
+            let directory = tempfile::tempdir().expect("a directory");
+            let role = Role { init, directory: directory.path().to_owned() };
+            let node = Node::new(role, Writer::new(nobody));
+            let start = node.snapshot().expect("/proc");
+            let (from, mut sum) = (own(), 0u64);
+            while own().saturating_sub(from) < Nanos::from_millis(30) {
+                sum = std::hint::black_box(sum.wrapping_add(1));
+            }
+            let used = own().saturating_sub(from);
+            let end = node.snapshot().expect("/proc");
+            let hosting = Hosting::Processes { node: Interval { start: &start, end: &end }, runtime: None };
+            let found = break_down(&hosting, &CpuSet::default(), 1);
+            assert!(found.time(Layer::Supervisor) >= used, "{init}: {used}, {found:?}");
+        }
+    }
 }

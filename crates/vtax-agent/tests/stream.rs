@@ -74,7 +74,8 @@ fn refused() -> LoadSpec {
 
 fn closed_loop(duration: Nanos, samples: bool) -> RequestStep {
     let interval = Nanos::from_secs(1);
-    RequestStep { model: Model::Closed, warmup: Nanos::ZERO, duration, seed: 1, samples, interval }
+    let drain = Nanos::from_secs(1);
+    RequestStep { model: Model::Closed, warmup: Nanos::ZERO, duration, seed: 1, samples, interval, drain }
 }
 
 #[test]
@@ -189,6 +190,15 @@ fn an_agent_that_does_not_answer_is_named() {
     let client = Client::start("mute", read.into(), ours.into(), Box::new(|_| {})).expect("a client");
     let error = client.hello(Duration::from_millis(50)).expect_err("nobody is there");
     assert!(error.to_string().contains("`mute` did not answer `hello`"), "{error}");
+}
+
+#[test]
+fn what_no_frame_can_carry_is_not_sent() {
+    let (client, _, _directory) = agent(|_| {});
+    let error = client.execute("sut", &["x".repeat(9 << 20)]).expect_err("too much");
+    assert!(error.to_string().contains("bytes, and the agent of node `test` is sent"), "{error}");
+    // It was refused here: the agent doesn't wait for the rest of it.
+    client.hello(SOON).expect("an answer");
 }
 
 #[test]

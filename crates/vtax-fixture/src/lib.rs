@@ -311,11 +311,7 @@ fn load(
             let slot = i as f64 + noise.unit();
             let start_ns = second * 1_000_000_000 + (slot * 1e9 / rate as f64) as u64;
             let outcome = if noise.unit() < 0.0004 * c.tail { 1 } else { 0 };
-            pending.push(Sample {
-                start_ns,
-                latency_ns: u32::try_from(latency).unwrap_or(u32::MAX),
-                outcome,
-            });
+            pending.push(Sample { start_ns, latency_ns: latency, outcome });
             count(&mut interval.counts, outcome);
             if outcome == 0 {
                 interval.latency.record(Nanos(latency));

@@ -185,6 +185,15 @@ impl Node {
         }
     }
 
+    /// Asks the QEMU that runs it at the moment, one of a pair's too; `None` where it is no virtual machine.
+    pub fn ask_vm<T>(&self, ask: impl FnOnce(&Vm) -> T) -> Option<T> {
+        match &self.host {
+            Some(Host::Vm(vm)) => Some(ask(vm)),
+            Some(Host::Pair(pair)) => pair.primary().map(|primary| ask(&primary)),
+            _ => None,
+        }
+    }
+
     /// The QEMU that runs it at the moment, or its user-mode Linux; `None` where it is neither.
     ///
     /// # Errors

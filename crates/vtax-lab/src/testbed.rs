@@ -184,6 +184,12 @@ impl Testbed {
         self.parts.processes()
     }
 
+    /// Whether threads of the kernel work for the path on any CPU of the host: then nobody can say whose a CPU's time is.
+    #[must_use]
+    pub fn path_is_on_any_cpu(&self) -> bool {
+        self.parts.on_any_cpu
+    }
+
     /// Where the client reaches what the system with this number, counted from 0, has at an address of its own.
     #[must_use]
     pub fn reached_at(&self, number: usize, own: SocketAddr) -> SocketAddr {

@@ -85,6 +85,7 @@ impl BesideSession {
             seed: step.seed,
             samples: false,
             interval: INTERVAL.min(longest),
+            drain: Nanos::ZERO,
         };
         let disturbing = Control::new();
         let (found, beside) = thread::scope(|scope| {

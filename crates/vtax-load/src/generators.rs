@@ -153,6 +153,7 @@ mod tests {
             seed: 11,
             samples: true,
             interval: Nanos::from_secs(1),
+            drain: Nanos::ZERO,
         }
     }
 
@@ -262,7 +263,7 @@ mod tests {
         result.duration = Nanos::from_secs(1);
         for (i, ns) in latencies.iter().enumerate() {
             result.latency.record(Nanos(*ns));
-            result.samples.push(Sample { start_ns: i as u64 * 1_000, latency_ns: *ns as u32, outcome: 0 });
+            result.samples.push(Sample { start_ns: i as u64 * 1_000, latency_ns: *ns, outcome: 0 });
         }
         let n = latencies.len() as u64;
         result.counts = Counts { intended: n, sent: n, ok: n, ..Counts::default() };

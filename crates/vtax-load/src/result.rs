@@ -81,6 +81,9 @@ pub struct Counts {
     pub errors: Errors,
     /// Sent but neither answered nor timed out when the load ended.
     pub unfinished: u64,
+    /// Of those unfinished or missed: whose time was not over when the load ended, so that an answer might still have come.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waiting: u64,
     /// Answers by first digit of the status: index 0 is 1xx.
     pub status: [u64; 5],
     /// The status of the answers that failed by it (4xx, 5xx), where all have the same.
@@ -195,6 +198,7 @@ impl Counts {
         self.failed_status = self.same_status(other.errors.status, other.failed_status);
         self.errors.add(&other.errors);
         self.unfinished += other.unfinished;
+        self.waiting += other.waiting;
         for (sum, more) in self.status.iter_mut().zip(other.status) {
             *sum += more;
         }
@@ -337,8 +341,8 @@ pub struct GeneratorUse {
 pub struct Sample {
     /// Intended start, from the start of the recorded time, in nanoseconds.
     pub start_ns: u64,
-    /// Latency in nanoseconds; `u32::MAX` means about 4.29 s or more.
-    pub latency_ns: u32,
+    /// Latency in nanoseconds. In samples that were stored by older versions 4.29 s (`u32::MAX`) means that or more.
+    pub latency_ns: u64,
     /// 0 for success, else the class of failure in the order of [`Errors`], from 1.
     pub outcome: u8,
 }

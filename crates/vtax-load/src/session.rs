@@ -312,7 +312,7 @@ struct Read {
 }
 
 /// Bytes of one sample: start, latency, outcome, little-endian.
-const SAMPLE_BYTES: usize = 13;
+const SAMPLE_BYTES: usize = 17;
 
 /// The JSON of the result without its samples, and the samples, of which there may be millions.
 impl StepResult for LoadAnswer {
@@ -355,8 +355,8 @@ fn split_samples(bytes: &[u8]) -> Option<(u64, &[u8], Vec<Sample>)> {
 fn sample(b: &[u8; SAMPLE_BYTES]) -> Sample {
     Sample {
         start_ns: u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]),
-        latency_ns: u32::from_le_bytes([b[8], b[9], b[10], b[11]]),
-        outcome: b[12],
+        latency_ns: u64::from_le_bytes([b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]]),
+        outcome: b[16],
     }
 }
 
@@ -386,7 +386,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_requests_found_comes_back_with_its_samples(
-            samples in proptest::collection::vec((any::<u64>(), any::<u32>(), any::<u8>()), 0..50),
+            samples in proptest::collection::vec((any::<u64>(), any::<u64>(), any::<u8>()), 0..50),
             busiest in 0.0..1.0,
         ) {
             let of = |(start_ns, latency_ns, outcome)| Sample { start_ns, latency_ns, outcome };
@@ -412,6 +412,7 @@ mod tests {
             seed: 1,
             samples: false,
             interval: vtax_units::Nanos::from_secs(1),
+            drain: vtax_units::Nanos::ZERO,
         });
         let mut session = LoadSpec::Network.open().unwrap();
         let error = session.run(&step, &Control::new()).unwrap_err();

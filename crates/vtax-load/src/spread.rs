@@ -521,6 +521,7 @@ mod tests {
             seed: 7,
             samples: true,
             interval: Nanos::from_secs(1),
+            drain: Nanos::ZERO,
         };
         let session = SpreadSession::open(&SpreadSpec {
             parts: vec![

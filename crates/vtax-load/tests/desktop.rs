@@ -149,6 +149,7 @@ fn step(rate: Option<f64>, milliseconds: u64) -> RequestStep {
         seed: 5,
         samples: false,
         interval: Nanos::from_millis(200),
+        drain: Nanos::from_secs(1),
     }
 }
 

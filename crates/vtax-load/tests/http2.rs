@@ -45,6 +45,7 @@ fn run_for(
         seed: 1,
         samples: false,
         interval: Nanos::from_millis(100),
+        drain: Nanos::from_secs(1),
     };
     let mut result = session.run_step(&step, &Control::new()).unwrap();
     let counts = &result.counts;

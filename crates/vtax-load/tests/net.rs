@@ -327,6 +327,67 @@ fn cancelling_ends_a_test() {
     assert!(result.up.unwrap().receiver.total_bytes > 0);
 }
 
+/// The other end sends, so it must be told.
+#[test]
+fn cancelling_ends_what_the_server_sends() {
+    let server = Server::with(ServerOptions { tests: 1 });
+    let mut spec = spec(server.address, NetworkTestKind::Udp(datagrams(1_000_000, Direction::Down)));
+    spec.duration = Nanos::from_secs(600);
+    let control = Arc::new(Control::new());
+    let hand = control.clone();
+    let (came, comes) = std::sync::mpsc::channel();
+    let test = thread::spawn(move || run(&spec, &hand, &|live| came.send(live.bytes).unwrap_or(())));
+    while comes.recv().unwrap() == 0 {}
+    let cancelled = std::time::Instant::now();
+    control.cancel();
+    let NetworkResult::Udp(result) = test.join().unwrap().unwrap() else { panic!() };
+    assert!(cancelled.elapsed() < Duration::from_secs(60), "{:?}", cancelled.elapsed());
+    assert!(result.receiver.total > 0 && result.sender.total >= result.receiver.total, "{result:?}");
+    // Its place is the next one's.
+    server.udp(datagrams(1_000_000, Direction::Up));
+}
+
+/// Passes one connection on to a server until it is told to cut it.
+fn passage(server: SocketAddr) -> (SocketAddr, impl FnOnce()) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = thread::spawn(move || {
+        let ends = [listener.accept().unwrap().0, TcpStream::connect(server).unwrap()];
+        for [from, to] in [[0, 1], [1, 0]] {
+            let (mut from, mut to) = (ends[from].try_clone().unwrap(), ends[to].try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut from, &mut to));
+        }
+        ends
+    });
+    let cut = move || {
+        for end in thread.join().unwrap() {
+            let _ = end.shutdown(std::net::Shutdown::Both);
+        }
+    };
+    (address, cut)
+}
+
+#[test]
+fn a_server_does_not_go_on_sending_to_a_client_that_is_gone() {
+    let server = Server::with(ServerOptions { tests: 1 });
+    let (address, cut) = passage(server.address);
+    let mut spec = spec(address, NetworkTestKind::Udp(datagrams(1_000_000, Direction::Down)));
+    spec.duration = Nanos::from_secs(600);
+    let control = Arc::new(Control::new());
+    let hand = control.clone();
+    let (came, comes) = std::sync::mpsc::channel();
+    let test = thread::spawn(move || run(&spec, &hand, &|live| came.send(live.bytes).unwrap_or(())));
+    while comes.recv().unwrap() == 0 {}
+    cut();
+    // Its place is the next one's, soon.
+    let since = std::time::Instant::now();
+    while let Err(error) = server.test(NetworkTestKind::Rr(transactions())) {
+        assert!(since.elapsed() < Duration::from_secs(60), "{error}");
+    }
+    control.cancel();
+    assert!(test.join().unwrap().is_err());
+}
+
 /// A server that does what `peer` does with each connection.
 fn stranger(peer: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,23 +1,23 @@
 //! Network tests over a path that lets them down: a bridge whose ports can be made to.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use vtax_load::Control;
 use vtax_load::network::{
-    Direction, FailureKind, NetworkFailure, NetworkResult, NetworkSpec, NetworkTestKind, ServerOptions,
-    SocketOptions, TcpTest, UdpTest, run, serve,
+    Direction, FailureKind, NetworkFailure, NetworkResult, NetworkSpec, NetworkTestKind, PingTest, Probe,
+    ServerOptions, SocketOptions, TcpTest, UdpTest, run, serve,
 };
+use vtax_load::{ArrivalProcess, Control};
 use vtax_sys::netlink::{
     BridgeOptions, Mac, Netlink, Request, Tbf, Veth, VethEnd, add_address, add_tbf, create_bridge,
     create_veth, set_mtu, set_up,
 };
 use vtax_sys::require::{Need, need};
 use vtax_sys::{NetNs, SysError};
-use vtax_units::{BitRate, Bytes, Nanos};
+use vtax_units::{BitRate, Bytes, Nanos, Rate};
 
 /// Two ends with a bridge between them, and a server at the far one.
 struct Path {
@@ -30,11 +30,17 @@ struct Path {
 
 impl Path {
     fn build() -> Self {
+        Self::with(address)
+    }
+
+    /// With these addresses at its ends.
+    fn with(address: fn(u8) -> IpAddr) -> Self {
         let [near, middle, far] = [(); 3].map(|()| NetNs::create().unwrap());
         let mut between = Netlink::open_in(&middle).unwrap();
         let bridge = BridgeOptions { mac: Mac([2, 0, 0, 0, 0, 9]), mtu: 1500, ageing_seconds: 300 };
         between.send(create_bridge("br0", bridge)).unwrap();
         let switch = between.link("br0").unwrap().index;
+        let mut interfaces = Vec::new();
         for (number, port, inside) in [(1, "p1", &near), (2, "p2", &far)] {
             let mac = |side| Mac([2, 0, 0, 0, side, number]);
             let ends = [
@@ -45,15 +51,20 @@ impl Path {
             let mut end = Netlink::open_in(inside).unwrap();
             let index = end.link("eth0").unwrap().index;
             end.send_all([set_up("eth0"), add_address(index, address(number), 24)]).unwrap();
+            interfaces.push(index);
             // A bucket this small cuts what an offload would pass as one large packet of any size.
             let tbf = Tbf { rate_bytes: 125_000_000, burst_bytes: 3_000, latency: Duration::from_millis(5) };
             end.send(add_tbf(index, &tbf)).unwrap();
             between.send(set_up(port)).unwrap();
         }
         between.send(set_up("br0")).unwrap();
-        let server = SocketAddr::new(address(2), 5202);
+        // As each end sees it: a link-local address takes an interface.
+        let [server, own] = [0, 1].map(|end| match address(2) {
+            IpAddr::V4(_) => SocketAddr::new(address(2), 5202),
+            IpAddr::V6(address) => SocketAddrV6::new(address, 5202, 0, interfaces[end]).into(),
+        });
         let listener = far
-            .run(|| TcpListener::bind(server).map_err(|e| SysError::call("listen", server.to_string(), e)))
+            .run(|| TcpListener::bind(own).map_err(|e| SysError::call("listen", own.to_string(), e)))
             .unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
@@ -128,6 +139,33 @@ fn a_window_is_kept_from_the_first_packet_on() {
     let flow = result.up.unwrap();
     assert_eq!(flow.receiver.connections[0].receive_buffer, 8 << 10);
     assert!(flow.receiver.intervals[0] > 0, "it stalls at its start: {flow:?}");
+}
+
+#[test]
+fn link_local_addresses_are_on_their_interface() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let path = Path::with(|number| Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number.into()).into());
+    let down =
+        UdpTest { rate: Some(BitRate(1_000_000)), size: 500, direction: Direction::Down, buffer: None };
+    let ping = PingTest {
+        probe: Probe::Udp,
+        rate: Rate(100.0),
+        arrivals: ArrivalProcess::Constant,
+        size: 64,
+        timeout: Nanos::from_secs(2),
+    };
+    for test in
+        [bulk(Some(Bytes(64 << 10))), datagrams(500), NetworkTestKind::Udp(down), NetworkTestKind::Ping(ping)]
+    {
+        match path.test(test, 300).unwrap() {
+            NetworkResult::Tcp(found) => assert!(found.up.unwrap().receiver.total_bytes > 0),
+            NetworkResult::Udp(found) => assert!(found.receiver.received > 0, "{found:?}"),
+            NetworkResult::Ping(found) => assert!(found.answered > 0, "{found:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

@@ -67,6 +67,7 @@ fn step(model: Model) -> RequestStep {
         seed: 3,
         samples: false,
         interval: Nanos::from_millis(100),
+        drain: Nanos::from_secs(1),
     }
 }
 

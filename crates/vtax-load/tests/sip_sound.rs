@@ -100,6 +100,7 @@ fn call(target: SocketAddr) -> (LoadResult, ScriptFigures) {
         seed: 1,
         samples: false,
         interval: duration,
+        drain: Nanos::ZERO,
     };
     let result =
         ScriptSession::open(&spec(target, CALLER, 20_000)).unwrap().run_step(&step, &Control::new()).unwrap();

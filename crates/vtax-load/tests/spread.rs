@@ -53,6 +53,7 @@ fn step(rate: f64) -> RequestStep {
         seed: 1,
         samples: true,
         interval: Nanos::from_millis(100),
+        drain: Nanos::from_secs(1),
     }
 }
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::storage::{
-    CacheDropped, StorageError, StorageResult, StorageSession, StorageSpec, StorageStep, TargetSpec,
+    CacheDropped, CacheEvidence, StorageError, StorageResult, StorageSession, StorageSpec, StorageStep,
+    TargetSpec,
 };
 use vtax_load::{
     ArrivalProcess, BesideSession, BesideSpec, ConnectionPool, Control, LoadError, LoadSpec, Model, PartPace,
@@ -210,6 +211,7 @@ fn senseless_steps_are_refused_with_the_field() {
     assert_eq!(wrong(&|s| s.shape.processes = 0), "processes");
     assert_eq!(wrong(&|s| s.duration = Nanos::ZERO), "duration");
     assert_eq!(wrong(&|s| s.shape.files = 2_000_000), "files");
+    assert_eq!(wrong(&|s| (s.shape.direct, s.cache) = (true, StorageCache::Warm)), "cache");
     let none = Segment { from: Rate(0.0), to: Rate(0.0), duration: Nanos::from_secs(1) };
     let model = Model::Open { arrivals: ArrivalProcess::Poisson, profile: vec![none] };
     assert_eq!(wrong(&|s| s.model = model.clone()), "rate");
@@ -244,18 +246,60 @@ fn a_cold_cache_is_made_and_proven() {
         let mut read = step(engine, StorageOperation::Read);
         read.cache = StorageCache::Warm;
         let warm = run(&mut session, &read);
-        assert_eq!((warm.cache.share_before(), warm.cache_is_not(StorageCache::Warm)), (Some(1.0), None));
+        assert_eq!((warm.cache.share_before(), warm.cache_is_not(&read)), (Some(1.0), None));
         read.cache = StorageCache::Cold;
         let cold = run(&mut session, &read);
         assert_eq!(cold.cache.dropped, Some(CacheDropped::Advised));
         // A file system of memory keeps its pages, and says so.
         if cold.cache.share_before() == Some(0.0) {
-            assert_eq!(cold.cache_is_not(StorageCache::Cold), None);
+            assert_eq!(cold.cache_is_not(&read), None);
             assert!(cold.io.fetched.is_none_or(|bytes| bytes > 0), "{:?}", cold.io);
         } else {
-            assert!(cold.cache_is_not(StorageCache::Cold).is_some());
+            assert!(cold.cache_is_not(&read).is_some());
         }
     }
+}
+
+/// What makes its files itself has none to be warm.
+#[test]
+fn a_warm_cache_is_asked_only_of_what_finds_its_files() {
+    let directory = directory();
+    let mut session = session(directory.path());
+    for operation in StorageOperation::PLAIN {
+        let mut step = step(StorageEngine::Psync, operation);
+        step.cache = StorageCache::Warm;
+        if operation.of_names() {
+            step.shape.file = Bytes(RECORD);
+        }
+        let result = run(&mut session, &step);
+        assert_eq!((result.trouble(), result.cache_is_not(&step)), (None, None), "{operation:?}");
+        let emptied = StorageResult { cache: CacheEvidence { before: Some(0), ..result.cache }, ..result };
+        assert_eq!(emptied.cache_is_not(&step).is_some(), operation.needs_data(), "{operation:?}");
+    }
+}
+
+#[test]
+fn a_file_that_it_made_is_removed_unless_it_is_to_be_kept() {
+    let directory = directory();
+    let path = directory.path().join("made");
+    for keep in [false, true] {
+        for engine in engines() {
+            let mut session = StorageSession::open(&StorageSpec { keep, ..spec(&path) }).unwrap();
+            for records in [RECORDS, RECORDS / 2] {
+                let mut write = step(engine, StorageOperation::Write);
+                write.shape.file = Bytes(records * RECORD);
+                assert_eq!(run(&mut session, &write).trouble(), None);
+                assert!(path.is_file());
+            }
+            drop(session);
+            assert_eq!(path.exists(), keep, "{engine:?}");
+        }
+    }
+    // It was there before the next load, whose it isn't.
+    let mut session = session(&path);
+    assert_eq!(run(&mut session, &step(StorageEngine::Psync, StorageOperation::Read)).trouble(), None);
+    drop(session);
+    assert!(path.exists());
 }
 
 #[test]

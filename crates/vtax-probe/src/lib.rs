@@ -16,9 +16,11 @@ mod probe;
 mod sampler;
 mod tasks;
 mod types;
+mod workers;
 
 pub use error::ProbeError;
 pub use frequency::{FrequencyWatch, drop_over_time};
 pub use probe::{Probe, Scope};
 pub use sampler::{Sampler, Samples};
 pub use types::*;
+pub use workers::Workers;

@@ -5,11 +5,13 @@ use std::fmt;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::ProbeError;
 use crate::parse;
 use crate::tasks::{read_file, tick};
+use crate::workers::Workers;
 
 /// More processes are not looked at.
 const MOST_PROCESSES: usize = 65_536;
@@ -24,7 +26,7 @@ pub struct Others {
     /// The host's `/proc`.
     proc: PathBuf,
     /// Keeps it open, where it has no name in this mount namespace.
-    _held: Option<OwnedFd>,
+    held: Option<Arc<OwnedFd>>,
     /// The process that all of the run's descend from, by its number in that `/proc`.
     run: u32,
 }
@@ -81,7 +83,7 @@ impl Others {
         let own: u32 = own.ok_or_else(|| failed(std::io::ErrorKind::InvalidData.into()))?;
         // The front process is above it.
         let front = read(&proc, own, &mut Vec::new()).map(|(_, process)| process.parent);
-        Ok(Self { proc, _held: Some(held), run: front.filter(|pid| *pid > 0).unwrap_or(own) })
+        Ok(Self { proc, held: Some(Arc::new(held)), run: front.filter(|pid| *pid > 0).unwrap_or(own) })
     }
 
     /// Processes outside of a run that this process makes itself, without a PID namespace.
@@ -93,7 +95,13 @@ impl Others {
     /// The same from a recorded directory, in which `run` is the run's first process.
     #[must_use]
     pub fn with_proc(proc: &Path, run: u32) -> Self {
-        Self { proc: proc.to_owned(), _held: None, run }
+        Self { proc: proc.to_owned(), held: None, run }
+    }
+
+    /// Threads of the kernel that work for the run's processes at the moment.
+    #[must_use]
+    pub fn workers(&self) -> Workers {
+        Workers::find((self.proc.as_path(), self.held.as_ref()), self.run)
     }
 
     /// Looks at all of them: some 20 µs for each.

@@ -12,6 +12,8 @@ use crate::types::{CpuTimes, DiskCounters, InterfaceCounters, Memory};
 const MOST_CPUS: usize = 8192;
 /// Interfaces and disks beyond this many are left out.
 const MOST_DEVICES: usize = 1024;
+/// The kernel nests no more PID namespaces (`MAX_PID_NS_LEVEL`).
+const MOST_NAMESPACES: usize = 33;
 /// `IFNAMSIZ` and `DISK_NAME_LEN` are smaller.
 const LONGEST_NAME: usize = 64;
 
@@ -133,6 +135,13 @@ pub(crate) fn task(text: &[u8]) -> Option<TaskStat<'_>> {
 /// processes share.
 pub(crate) fn shared_pages(text: &[u8]) -> u64 {
     Numbers::of(text).skip(2).next()
+}
+
+/// A process's numbers in the PID namespaces that it is in, that of this `/proc` first: `NSpid` of `/proc/<pid>/status`.
+pub(crate) fn namespace_ids(text: &[u8]) -> Vec<u32> {
+    let line = lines(text).find_map(|line| line.strip_prefix(b"NSpid:")).unwrap_or_default();
+    let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    words.take(MOST_NAMESPACES).map(|word| u32::try_from(number(word)).unwrap_or(0)).collect()
 }
 
 /// The time a task ran, the first field of `/proc/<pid>/task/<tid>/schedstat` (`sched-stats`).
@@ -287,6 +296,12 @@ mod tests {
     }
 
     #[test]
+    fn a_process_has_a_number_in_each_namespace() {
+        assert_eq!(namespace_ids(b"Name:\tqemu\nPid:\t70\nNSpid:\t4070\t70\t1\nNSsid:\t9\n"), [4070, 70, 1]);
+        assert!(namespace_ids(b"Name:\tqemu\nPid:\t70\n").is_empty());
+    }
+
+    #[test]
     fn partitions_are_left_out() {
         let mut out = Vec::new();
         let text = b" 8 0 sda 1 0 8 0 2 0 16 0\n 8 1 sda1 1 0 8 0 2 0 16 0\n 253 1 dm-1 1 0 8 0 1 0 8\n \
@@ -322,6 +337,7 @@ mod tests {
             interfaces(&text, &mut Vec::new());
             disks(&text, &mut Vec::new());
             let _ = (task(&text), memory(&text), run_time(&text), swapped_pages(&text), pressure(&text));
+            let _ = namespace_ids(&text);
         }
 
         #[test]

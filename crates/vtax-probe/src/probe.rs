@@ -12,6 +12,7 @@ use crate::error::ProbeError;
 use crate::parse;
 use crate::tasks::{TaskReader, optional, read_file, tick};
 use crate::types::{Snapshot, TaskTimes};
+use crate::workers::{WorkerReader, Workers};
 
 /// Which processes or threads a probe watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,13 @@ pub enum Scope {
     },
     /// These processes with all descendants they have or had since the probe began.
     Processes(Vec<u32>),
+    /// What an agent without a PID namespace of its own has started, as [`Processes`](Self::Processes).
+    Started {
+        /// Its services.
+        roots: Vec<u32>,
+        /// The agent itself, without what descends from it. See [`Snapshot::supervisors`].
+        by: u32,
+    },
     /// The threads of one process; the time of threads that ended stands as one task with id 0.
     Threads(u32),
 }
@@ -50,12 +58,13 @@ pub struct Probe {
     net: Option<File>,
     disks: Option<File>,
     tasks: TaskReader,
+    workers: Option<WorkerReader>,
     kernel_threads: BTreeSet<u32>,
     family: Family,
     buffer: Vec<u8>,
 }
 
-/// The descendants that [`Scope::Processes`] has found.
+/// The descendants that have been found of a scope's processes.
 #[derive(Debug, Default)]
 struct Family {
     /// Process id to start time, which together name a process for good.
@@ -85,7 +94,7 @@ impl Probe {
         let stat = File::open(&path).map_err(|source| ProbeError::Read { path, source })?;
         let tasks = match scope {
             Scope::Threads(pid) => TaskReader::threads(proc, pid),
-            Scope::Node { .. } | Scope::Processes(_) => TaskReader::processes(proc),
+            Scope::Node { .. } | Scope::Processes(_) | Scope::Started { .. } => TaskReader::processes(proc),
         };
         Ok(Self {
             scope,
@@ -94,11 +103,18 @@ impl Probe {
             net: optional(proc, "net/dev"),
             disks: optional(proc, "diskstats"),
             tasks,
+            workers: None,
             proc: proc.to_owned(),
             kernel_threads: BTreeSet::new(),
             family: Family::default(),
             buffer: vec![0; 16 << 10],
         })
+    }
+
+    /// The same with threads of the kernel that work for the scope's processes, as one more task.
+    #[must_use]
+    pub fn with_workers(self, workers: &Workers) -> Self {
+        Self { workers: workers.reader(), ..self }
     }
 
     /// Takes a snapshot.
@@ -115,8 +131,13 @@ impl Probe {
         match self.scope.clone() {
             Scope::Node { except } => self.node(&except, &mut snapshot),
             Scope::Processes(roots) => self.processes(&roots, &mut snapshot),
+            Scope::Started { roots, by } => {
+                snapshot.supervisors.extend(self.tasks.read(by).map(|seen| seen.times));
+                self.processes(&roots, &mut snapshot);
+            }
             Scope::Threads(pid) => self.threads(pid, &mut snapshot)?,
         }
+        snapshot.tasks.extend(self.workers.as_mut().map(WorkerReader::read));
         if let Some(Ok(text)) = self.meminfo.as_ref().map(|f| read_file(f, &mut self.buffer)) {
             snapshot.memory = parse::memory(text);
         }

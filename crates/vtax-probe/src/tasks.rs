@@ -34,7 +34,7 @@ pub(crate) struct Seen {
 enum RunTime {
     /// The CPU clock of the process: all its threads, those that ended included.
     Clock,
-    /// `schedstat`: of one thread only.
+    /// `schedstat`: of one thread only, in any PID namespace's `/proc`.
     Schedstat,
     /// Nowhere: `/proc` is another PID namespace's, or made of plain files.
     Nowhere,
@@ -69,6 +69,11 @@ impl TaskReader {
     pub(crate) fn threads(proc: &Path, pid: u32) -> Self {
         let dir = proc.join(pid.to_string()).join("task");
         Self { dir, run_time: RunTime::Schedstat, ..Self::processes(proc) }
+    }
+
+    /// Of kernel threads below another PID namespace's `proc`: each is a process of its own.
+    pub(crate) fn kernel_threads(proc: &Path) -> Self {
+        Self { run_time: RunTime::Schedstat, ..Self::processes(proc) }
     }
 
     /// The ids below the directory, ascending. Descriptors of tasks that went are closed.

@@ -116,3 +116,15 @@ pub struct DiskCounters {
     /// Writes completed.
     pub writes: u64,
 }
+
+impl DiskCounters {
+    /// Whether it is made of other disks, a file or memory: the disks below it, where there are any, count the same bytes.
+    #[must_use]
+    pub fn is_stacked(&self) -> bool {
+        STACKED.iter().any(|kind| self.name.starts_with(kind))
+    }
+}
+
+/// What the kernel calls such disks: RAIDs, the device mapper's (LVM, LUKS, multipath), caches, replicated ones, volumes of ZFS,
+/// files, compressed memory. No other disk's name begins so.
+const STACKED: [&str; 7] = ["md", "dm-", "bcache", "drbd", "zd", "loop", "zram"];

@@ -18,7 +18,10 @@ use vtax_store::record::Validity;
 use vtax_units::Share;
 
 use crate::Report;
+use crate::data::RunData;
 use crate::families::metrics;
+use crate::metric::Info;
+use crate::rows::leads;
 use crate::text::printable;
 pub(crate) use check::{changes, figures_of, hardware, machine_facts, one_cell, programs, reasons, system};
 pub use model::*;
@@ -130,6 +133,19 @@ pub(crate) fn check_metrics(names: &[String]) -> Result<(), CompareError> {
             Err(CompareError::UnknownMetric { name: printable(name), known: known.join(", ") })
         }
     }
+}
+
+/// Whether a metric is among those of these names; where none is named, whether it is one of a report's first table.
+pub(crate) fn is_among(names: &[String], info: &Info) -> bool {
+    match names {
+        [] => info.primary,
+        names => info.compared && names.iter().any(|n| n == info.name || n == ALL_METRICS),
+    }
+}
+
+/// Whether a metric of that measure is asked for: what is named wherever it is, else only where a first table has it.
+pub(crate) fn is_asked_for(names: &[String], data: &RunData, measure: &str, info: &Info) -> bool {
+    is_among(names, info) && (!names.is_empty() || leads(data, measure, info.name))
 }
 
 /// `missing`: metrics that were asked for and have no row.

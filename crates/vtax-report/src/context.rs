@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use vtax_plan::model::Cell;
 use vtax_store::RunDir;
-use vtax_store::summary::Summary;
+use vtax_store::summary::{MetricSummary, Summary};
 
 use crate::data::RunData;
 use crate::rows::{self, Row};
@@ -30,7 +30,16 @@ impl Context {
 
     /// The typical value of a metric in a cell, in the metric's unit.
     pub(crate) fn center(&self, cell: &Cell, measure: &str, metric: &str) -> Option<f64> {
+        self.metric(cell, measure, metric).map(|metric| metric.center)
+    }
+
+    /// The same, where it is more than a bound.
+    pub(crate) fn exact_center(&self, cell: &Cell, measure: &str, metric: &str) -> Option<f64> {
+        self.metric(cell, measure, metric).filter(|metric| !metric.at_least).map(|metric| metric.center)
+    }
+
+    fn metric(&self, cell: &Cell, measure: &str, metric: &str) -> Option<&MetricSummary> {
         let mut found = self.summary.cells.iter().filter(|c| c.cell == cell.id && c.measure == measure);
-        found.find_map(|c| c.metrics.get(metric)).map(|metric| metric.center)
+        found.find_map(|c| c.metrics.get(metric))
     }
 }

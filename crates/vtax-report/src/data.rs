@@ -318,32 +318,35 @@ impl RunData {
     /// paths are compared with each other: `vm (TCG) over ovs`; and with what tells it from others of its
     /// name that have the same baseline: `vm-remus 25ms (TCG)`.
     pub(crate) fn environment_label(&self, cell: &Cell) -> String {
-        fn group(c: &Cell) -> &str {
-            c.baseline.as_deref().unwrap_or(&c.id)
-        }
         let mut name = cell.environment.name.clone();
-        let alike = |c: &&Cell| {
-            c.environment.name == cell.environment.name
-                && c.path.name == cell.path.name
-                && c.service.name == cell.service.name
-                && group(c) == group(cell)
-        };
-        for (key, value) in &cell.parameters {
-            if self.plan.cells.iter().filter(alike).any(|c| c.parameters.get(key) != Some(value)) {
-                let words = match (key.as_str(), value.as_str()) {
-                    ("count", value) => format!(" × {value}"),
-                    // What is on or off doesn't say what it is.
-                    (key, value @ ("true" | "false")) => format!(" {key} {value}"),
-                    (_, value) => format!(" {value}"),
-                };
-                name.push_str(&words);
-            }
+        for (key, value) in cell.parameters.iter().filter(|(key, _)| self.varies_in_group(cell, key)) {
+            let words = match (key.as_str(), value.as_str()) {
+                ("count", value) => format!(" × {value}"),
+                // What is on or off doesn't say what it is.
+                (key, value @ ("true" | "false")) => format!(" {key} {value}"),
+                (_, value) => format!(" {value}"),
+            };
+            name.push_str(&words);
         }
         let environment = match self.accelerated(cell) {
             Some(accelerated) => format!("{name} ({accelerated})"),
             None => name,
         };
         self.with_compared(cell, environment)
+    }
+
+    /// Whether a parameter tells a cell from others of its names that have the same baseline.
+    fn varies_in_group(&self, cell: &Cell, key: &str) -> bool {
+        fn group(c: &Cell) -> &str {
+            c.baseline.as_deref().unwrap_or(&c.id)
+        }
+        let alike = |c: &&Cell| {
+            c.environment.name == cell.environment.name
+                && c.path.name == cell.path.name
+                && c.service.name == cell.service.name
+                && group(c) == group(cell)
+        };
+        self.plan.cells.iter().filter(alike).any(|c| c.parameters.get(key) != cell.parameters.get(key))
     }
 
     /// Adds a cell's service and path to the name of its environment, where such are compared with each other:
@@ -426,32 +429,53 @@ impl RunData {
         label
     }
 
+    /// The same with all else that tells a cell from others, but for parameters that a reader is told beside it.
+    pub(crate) fn place_but_for(&self, cell: &Cell, told: &[&str]) -> String {
+        let mut label = self.place_label(cell);
+        let systems = &cell.systems.name;
+        let vary = self.plan.cells.iter().any(|c| c.systems.name != *systems);
+        if !self.compares(|c| &c.systems.name) && vary && !systems.is_empty() {
+            label = format!("{label} beside {systems}");
+        }
+        let untold = |key: &str| !told.contains(&key) && !self.varies_in_group(cell, key);
+        for (name, value) in self.varying(cell).filter(|(name, _)| untold(name)) {
+            label = format!("{label}, {name} {value}");
+        }
+        label
+    }
+
+    /// The parameters of a cell that vary; the options of a path or a service belong to its name where such are compared.
+    fn varying<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let paths = self.compares(|c| &c.path.name);
+        let services = self.compares(|c| &c.service.name);
+        let among = move |c: &&Cell| {
+            (!paths || c.path.name == cell.path.name) && (!services || c.service.name == cell.service.name)
+        };
+        let varies = move |name: &str, value: &String| {
+            self.plan.cells.iter().filter(among).any(|c| c.parameters.get(name) != Some(value))
+        };
+        cell.parameters
+            .iter()
+            .filter(move |(name, value)| {
+                varies(name, value) && **value != cell.service.name && **value != cell.path.name
+            })
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// What tells a group from the others: those of path, service and parameters that vary.
     fn group_label(&self, cell: &Cell) -> String {
         let cells = &self.plan.cells;
         let mut parts = Vec::new();
-        let services = self.compares(|c| &c.service.name);
-        if !services && cells.iter().any(|c| c.service.name != cell.service.name) {
+        if !self.compares(|c| &c.service.name) && cells.iter().any(|c| c.service.name != cell.service.name) {
             parts.push(cell.service.name.clone());
         }
-        let paths = self.compares(|c| &c.path.name);
-        if !paths && cells.iter().any(|c| c.path.name != cell.path.name) {
+        if !self.compares(|c| &c.path.name) && cells.iter().any(|c| c.path.name != cell.path.name) {
             parts.push(cell.path.name.clone());
         }
         if !self.compares(|c| &c.systems.name) && cells.iter().any(|c| c.systems.name != cell.systems.name) {
             parts.push(cell.systems.name.clone());
         }
-        for (name, value) in &cell.parameters {
-            // The options of a path or a service belong to its name where such are compared.
-            let varies = |c: &&Cell| {
-                (!paths || c.path.name == cell.path.name)
-                    && (!services || c.service.name == cell.service.name)
-            };
-            let varies = cells.iter().filter(varies).any(|c| c.parameters.get(name) != Some(value));
-            if varies && value != &cell.service.name && value != &cell.path.name {
-                parts.push(format!("{name} {value}"));
-            }
-        }
+        parts.extend(self.varying(cell).map(|(name, value)| format!("{name} {value}")));
         parts.join(", ")
     }
 }

@@ -141,6 +141,18 @@ mod tests {
         assert_eq!(rows, metrics().count(), "a metric that there isn't");
     }
 
+    /// The unit 1 is that of shares: printed as percent, and an interval is cut at 1. A count must not have it.
+    #[test]
+    fn what_has_the_unit_of_shares_is_one() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/words.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for metric in metrics().filter(|m| m.unit == "1") {
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", metric.name))).unwrap();
+            // The index lies between 0 and 1 by its definition.
+            assert!(row.contains("| share of ") || metric.name == "fairness", "{row}");
+        }
+    }
+
     /// Whoever limits a 95th percentile, as standards do, finds it wherever there is a 99th.
     #[test]
     fn every_99th_percentile_has_its_95th() {

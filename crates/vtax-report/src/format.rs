@@ -14,6 +14,12 @@ pub(crate) fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
+/// A typical value, `24.1k req/s`; where a trial was never driven to its limit it is a bound, `≥ 24.1k req/s`.
+pub(crate) fn typical(value: f64, unit: &str, at_least: bool) -> String {
+    let sign = if at_least { "≥ " } else { "" };
+    format!("{sign}{}", quantity(value, unit))
+}
+
 /// An interval around a value that is printed beside it, in the same unit where that is possible:
 /// `23.5k–24.8k`, `1.10–1.32`, else with units of its own: `905 µs–1.01 ms`.
 pub(crate) fn range(center: f64, (low, high): (f64, f64), unit: &str) -> String {

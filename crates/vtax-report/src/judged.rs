@@ -7,14 +7,14 @@ use vtax_stats::{
     ALPHA, Bound, Direction, Drift, Group, Judgement, Prior, Ratio, after_looking, allowing, drift, judge,
     judge_family, levels, log_ratios, moderated, prior,
 };
-use vtax_store::record::{InvalidReason, Validity};
+use vtax_store::record::{InvalidReason, TrialRecord, Validity};
 use vtax_store::summary::{Better, Borrowed, Comparison, Doubt, Verdict};
 
 use crate::data::{OneSide, RunData};
 use crate::explain;
 use crate::families::{metrics, named};
 use crate::format::{tax, tax_range};
-use crate::metric::{Info, Value};
+use crate::metric::{Info, LIFECYCLE, Value, parts_of_measure};
 use crate::rows::leads;
 
 /// A comparison on its way to a verdict.
@@ -268,7 +268,7 @@ fn judge_together(family: &mut [Open], margin: f64, alpha: f64) {
         if ratio.interval.is_some() && ratio.bound != Bound::Unknown {
             (c.family, c.level) = (Some(size.max(1)), Some(judgement.level));
         }
-        c.corrected = judgement.interval.filter(|_| ratio.bound == Bound::Exact);
+        c.corrected = judgement.interval.filter(|_| ratio.bound != Bound::Unknown);
         drifted(c, ratio, open.drift, &judgement, margin);
     }
 }
@@ -319,8 +319,8 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
     }
     let lost = |reason: InvalidReason| {
         let of = |cell: &str| {
-            let own = data.trials.iter().filter(|t| t.cell == cell && t.measure == c.measure);
-            own.filter(|t| matches!(t.validity, Validity::Invalid { reason: r, .. } if r == reason)).count()
+            let own = data.trials.iter().filter(|t| t.cell == cell);
+            own.filter(|t| kept_away(t, &c.measure) == Some(reason)).count()
         };
         of(&c.cell).max(of(&c.baseline))
     };
@@ -343,9 +343,27 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
     }
 }
 
+/// What kept a trial from a figure of a measure: why the trial doesn't count, or the test in it that the measure is.
+fn kept_away(trial: &TrialRecord, measure: &str) -> Option<InvalidReason> {
+    let reason = |validity: &Validity| match validity {
+        Validity::Valid => None,
+        Validity::Invalid { reason, .. } => Some(*reason),
+    };
+    let (of, test) = parts_of_measure(measure);
+    // What every trial tells is lost with each, whichever measure it was for.
+    if of != LIFECYCLE && of != trial.measure {
+        return None;
+    }
+    let of_test = || {
+        let own = trial.observations.iter().find(|o| test == Some(o.name.as_str()));
+        own.and_then(|own| reason(&own.validity))
+    };
+    reason(&trial.validity).or_else(of_test)
+}
+
 /// What helps against disturbance: a duet, where the measure may be one and isn't.
 fn against_noise(data: &RunData, measure: &str) -> &'static str {
-    let mut own = data.plan.measures.iter().filter(|m| m.name == measure);
+    let mut own = data.plan.measures.iter().filter(|m| m.name == parts_of_measure(measure).0);
     if own.any(|m| m.kind.may_be_duet() && !data.plan.is_duet(m)) {
         "were disturbed by something else on the machine; a quieter one may help, or `repeat: {trials: duet}`, which \
          measures both at the same time, so that what disturbs one disturbs both"
@@ -370,7 +388,8 @@ fn below_detectable(data: &RunData, c: &mut Comparison) {
     if !refused {
         return;
     }
-    let range = c.corrected.map_or_else(String::new, |(low, high)| format!(" ({})", tax_range(low, high)));
+    let corrected = c.corrected.filter(|_| c.tax.is_some());
+    let range = corrected.map_or_else(String::new, |(low, high)| format!(" ({})", tax_range(low, high)));
     c.reason = match c.verdict {
         Verdict::Equivalent => format!(
             "the trials agree{range}, but measured against itself this testbed can only tell taxes from {} on, \

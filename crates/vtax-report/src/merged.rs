@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use vtax_store::record::Validity;
 
 use crate::Report;
-use crate::compare::check_metrics;
+use crate::compare::{ALL_METRICS, check_metrics};
 pub use model::*;
 
 /// Takes runs of one plan together.
@@ -40,8 +40,13 @@ pub fn merge(runs: &[Report], options: &MergeOptions) -> Result<Merged, MergeErr
         rows::latency(&hosts).map_err(|unlike| MergeRefusal { reasons: vec![(None, unlike.to_string())] })?;
     let rows = rows::rows(&hosts, options);
     if rows.is_empty() {
-        let text = "no host has a round in which a candidate and its baseline both count";
-        let reasons = std::iter::once(text.to_owned()).chain(missing::missing(&hosts));
+        let what = match options.metrics.as_slice() {
+            [] => "count".to_owned(),
+            names if names.iter().any(|name| name == ALL_METRICS) => "have a figure".to_owned(),
+            names => format!("have a figure of {}", names.join(" or ")),
+        };
+        let text = format!("no host has a round in which a candidate and its baseline both {what}");
+        let reasons = std::iter::once(text).chain(missing::missing(&hosts));
         return Err(MergeRefusal { reasons: reasons.map(|reason| (None, reason)).collect() }.into());
     }
     let plan = &first.context.data.plan;

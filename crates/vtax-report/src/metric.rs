@@ -103,9 +103,21 @@ pub(crate) fn measure_of_test(measure: &str, test: &str) -> String {
     format!("{measure}/{test}")
 }
 
+/// The plan's measure of a measure, and the test that it is, where it is one.
+pub(crate) fn parts_of_measure(measure: &str) -> (&str, Option<&str>) {
+    // Names of measures have no such character.
+    measure.split_once('/').map_or((measure, None), |(of, test)| (of, Some(test)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measure_that_is_a_test_has_both_parts() {
+        assert_eq!(parts_of_measure(&measure_of_test("network", "tcp.a/b")), ("network", Some("tcp.a/b")));
+        assert_eq!(parts_of_measure("latency"), ("latency", None));
+    }
 
     #[test]
     fn ten_values_must_be_beyond_a_percentile() {

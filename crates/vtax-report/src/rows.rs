@@ -5,7 +5,7 @@ use vtax_store::summary::{Comparison, MetricSummary, Summary};
 
 use crate::data::RunData;
 use crate::families::{metrics, telling};
-use crate::format::{quantity, range, tax, tax_range};
+use crate::format::{range, tax, tax_range, typical};
 
 /// More rows than this are no longer one table to take in.
 pub(crate) const MOST_ROWS: usize = 24;
@@ -18,6 +18,8 @@ pub(crate) const TOO_FEW: &str = "fewer than ten answers of a trial are beyond i
 pub(crate) struct Row {
     /// Label of the group it belongs to.
     pub(crate) group: String,
+    /// Id of the cell.
+    pub(crate) cell: String,
     pub(crate) environment: String,
     /// Position of the cell in its group; 0 is the baseline.
     pub(crate) position: usize,
@@ -38,8 +40,7 @@ impl Row {
         match &self.value {
             None if self.too_few => "too few answers".to_owned(),
             None => "no figure".to_owned(),
-            Some(m) if m.at_least => format!("≥ {}", quantity(m.center, &m.unit)),
-            Some(m) => quantity(m.center, &m.unit),
+            Some(m) => typical(m.center, &m.unit, m.at_least),
         }
     }
 
@@ -86,6 +87,7 @@ pub(crate) fn rows(data: &RunData, summary: &Summary) -> Vec<Row> {
                 rows.extend(group.cells.iter().enumerate().map(|(position, cell)| {
                     Row {
                         group: group.label.clone(),
+                        cell: cell.id.clone(),
                         environment: data.environment_label(cell),
                         position,
                         measure: measure.to_owned(),

@@ -12,7 +12,7 @@ use crate::families::{cautions, metrics};
 use crate::format::long;
 use crate::headline;
 use crate::judged::{comparisons, group};
-use crate::metric::Info;
+use crate::metric::{Info, enough};
 use crate::rows::leads;
 use crate::words::{invalid, reason_word};
 
@@ -67,7 +67,9 @@ fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<Met
     let mut percentiles = BTreeMap::new();
     let merged = data.latency.get(&(cell.id.clone(), measure.to_owned()));
     if let Some(h) = merged.filter(|h| info.name == "latency_mean" && !h.is_empty()) {
-        percentiles.extend(PERCENTILES.map(|(name, q)| (name.to_owned(), h.value_at_quantile(q) as f64)));
+        // With fewer answers beyond it, chance decides what a percentile is.
+        let known = PERCENTILES.into_iter().filter(|(_, q)| enough(h.len(), *q));
+        percentiles.extend(known.map(|(name, q)| (name.to_owned(), h.value_at_quantile(q) as f64)));
         percentiles.insert("100".to_owned(), h.max() as f64);
     }
     Some(MetricSummary {

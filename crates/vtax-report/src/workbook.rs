@@ -72,7 +72,10 @@ fn verdict(row: &Row, line: u32, sheet: &mut Worksheet) -> Result<(), XlsxError>
     }
     sheet.write_string(line, 2, row.label)?;
     if let Some(v) = &row.value {
-        sheet.write_number(line, 4, v.center)?.write_string(line, 5, &v.unit)?;
+        // A bound stays a number, so that rows can be sorted, and is seen to be one.
+        let form = if v.at_least { "\"≥ \"General" } else { "General" };
+        sheet.write_number_with_format(line, 4, v.center, &Format::new().set_num_format(form))?;
+        sheet.write_string(line, 5, &v.unit)?;
     }
     if row.too_few {
         sheet.write_string(line, 10, TOO_FEW)?;

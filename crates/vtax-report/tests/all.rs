@@ -1,5 +1,6 @@
 //! All tests of this crate in one program: linking one for each file takes longer than running them.
 
+mod bounds;
 mod desktop;
 mod ft;
 mod ftp;

@@ -40,6 +40,9 @@ fn load(cell: &Cell, short: u64) -> LoadResult {
         Some(tls) if !tls.protect => (Some("TLS 1.3 X"), 1_200_000),
         Some(_) => (Some("TLS 1.3 X"), 1_800_000),
     };
+    // Twice as long where files are on a disk.
+    let on_disk = cell.parameters.get("backend").is_some_and(|backend| backend == "disk");
+    let time = if on_disk { 2 * time } else { time };
     let of_phase = |phase| PhaseTimes { phase, times: always(time / 6, TRANSFERS) };
     let retr = FtpTransfers {
         ok: TRANSFERS,
@@ -66,10 +69,10 @@ fn load(cell: &Cell, short: u64) -> LoadResult {
 }
 
 /// A run in which so many transfers of each trial were short.
-fn made(directory: &Path, short: u64) -> RunDir {
+fn made(directory: &Path, plan: &str, short: u64) -> RunDir {
     let options = Options { repetitions: 1, seconds: 1, rate: 10, ..Options::default() };
     let provenance = create(&directory.join("other"), &options).unwrap().provenance().unwrap();
-    let plan = vtax_plan::parse("ftp", PLAN.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+    let plan = vtax_plan::parse("ftp", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
     let mut run = RunDir::create(directory.join("run"), &plan, &provenance).unwrap();
     let measure = &plan.measures[0].name;
     for repetition in 0..ROUNDS {
@@ -93,7 +96,7 @@ fn made(directory: &Path, short: u64) -> RunDir {
 #[test]
 fn transfers_are_told_in_every_form() {
     let directory = tempfile::tempdir().unwrap();
-    let run = made(directory.path(), 0);
+    let run = made(directory.path(), PLAN, 0);
     write_all(&run).unwrap();
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
     for place in ["ftp-tls", "ftp-phases", "ftp-study", "ftp-load"] {
@@ -113,10 +116,28 @@ fn transfers_are_told_in_every_form() {
 #[test]
 fn lost_data_is_said_first() {
     let directory = tempfile::tempdir().unwrap();
-    let run = made(directory.path(), 2);
+    let run = made(directory.path(), PLAN, 2);
     write_all(&run).unwrap();
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
     assert!(
         page.contains("in 3 trials the server acknowledged transfers that were short or wrong, 6 of them")
     );
+}
+
+/// What a disk costs may not be taken for what TLS costs.
+#[test]
+fn what_tls_costs_is_of_the_same_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = PLAN.replace("services: ftp", "services: {vsftpd: {backend: [files, disk]}}");
+    let run = made(directory.path(), &plan, 0);
+    write_all(&run).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    let section = page.split("id=\"ftp-tls\"").nth(1).expect("a section").split("</table>").next().unwrap();
+    // Two environments: what PROT C adds, and what both add together.
+    for backend in ["files", "disk"] {
+        assert_eq!(section.matches(&format!("backend {backend}<")).count(), 2, "{section}");
+    }
+    for told in ["+20 %", "+80 %"] {
+        assert_eq!(section.matches(told).count(), 4, "{told}: {section}");
+    }
 }

@@ -72,6 +72,21 @@ fn whatever_numbers_say_there_is_a_report_without_nan() {
     }
 }
 
+/// What a wire carried, without what it was asked for, is told alone.
+#[test]
+fn a_proof_without_what_was_asked_is_no_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = vtax_fixture::network::create(&dir.path().join("run"), &Default::default()).unwrap();
+    let journal = run.path().join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let (asked, other) = ("path.proof.goodput_bits_asked", "path.proof.nothing");
+    assert!(text.contains(asked));
+    fs::write(&journal, text.replace(asked, other)).unwrap();
+    write_all(&RunDir::open(run.path()).unwrap()).unwrap();
+    let page = page(&run);
+    assert!(page.contains("941.8 Mbit/s") && !page.contains("% off)"));
+}
+
 /// Trials beyond those that a report takes in cost their reading alone.
 #[test]
 #[allow(clippy::print_stdout, reason = "what so many take is told to whoever asks for more of them")]

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::{Value, json};
 use vtax_fixture::network::{Options, create};
 use vtax_report::{Report, write_all};
 use vtax_store::RunDir;
-use vtax_store::summary::Verdict;
+use vtax_store::summary::{Comparison, Doubt, Verdict};
 
 fn make(dir: &Path, options: &Options) -> (RunDir, Report, String) {
     let run = create(&dir.join("run"), options).unwrap();
@@ -294,4 +295,43 @@ fn a_study_is_shown_where_the_plan_names_it() {
     assert!(page.contains("id=\"links-figure-5\"") && report.table().contains("tax of 64K"));
     let rows = fs::read_to_string(run.path().join("csv/links_study.csv")).unwrap();
     assert_eq!(rows.lines().count(), 1);
+}
+
+/// A test is lost with its trial, or alone; either way the reason is told.
+#[test]
+fn what_kept_a_test_away_is_its_doubt() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = create(&dir.path().join("run"), &Options::default()).unwrap();
+    let before = Report::read(&run).unwrap();
+    let told = |c: &&Comparison| c.metric == "tcp_goodput" && c.verdict != Verdict::Inconclusive;
+    let whole = before.summary().comparisons.iter().find(told).unwrap();
+    let (_, test) = whole.measure.split_once('/').unwrap();
+    let path = run.path().join("journal.jsonl");
+    let journal = fs::read_to_string(&path).unwrap();
+    let after = |bend: &dyn Fn(&mut Value)| {
+        let lines = journal.lines().map(|line| {
+            let mut entry: Value = serde_json::from_str(line).unwrap();
+            if entry["event"] == "trial-ended" && entry["cell"] == *whole.cell {
+                bend(&mut entry);
+            }
+            entry.to_string() + "\n"
+        });
+        fs::write(&path, lines.collect::<String>()).unwrap();
+        let report = Report::read(&RunDir::open(run.path()).unwrap()).unwrap();
+        let same = |c: &&Comparison| {
+            (&c.cell, &c.measure, &c.metric) == (&whole.cell, &whole.measure, &whole.metric)
+        };
+        report.summary().comparisons.iter().find(same).unwrap().doubt
+    };
+    let lost = |reason: &str| json!({"validity": "invalid", "reason": reason, "detail": "made up"});
+    let trial = after(&|entry| entry["validity"] = lost("disturbed"));
+    assert_eq!(trial, Some(Doubt::Disturbed));
+    let alone = after(&|entry| {
+        for observation in entry["observations"].as_array_mut().unwrap() {
+            if observation["name"] == test {
+                observation["validity"] = lost("no-steady-state");
+            }
+        }
+    });
+    assert_eq!(alone, Some(Doubt::NoSteadyState));
 }

@@ -7,6 +7,7 @@ use vtax_report::pages::Progress;
 use vtax_report::pages::history::{History, Of, Stored, Wanted};
 use vtax_report::{Format, Report};
 use vtax_store::record::{Finding, TrialRecord};
+use vtax_store::summary::Better;
 use vtax_store::{Provenance, RunDir, RunWriter};
 
 fn model(dir: &Path) -> RunDir {
@@ -128,4 +129,28 @@ fn a_history_has_what_can_be_compared_and_says_what_cannot() {
     assert!(history(wanted("capacity", Of::Tax)).turns.is_empty(), "all cells changed alike");
     let none = history(wanted("nothing", Of::Value));
     assert!(none.points.is_empty() && none.left_out.len() == 15 && none.picture().is_empty());
+}
+
+/// Where the first run's search ended at the highest rate asked for, the figure is what it is all the same.
+#[test]
+fn a_history_that_begins_with_a_bound_knows_its_unit_and_direction() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = model(dir.path());
+    let mut run = begin(&model, &dir.path().join("bound"), |_| ());
+    for mut record in model.trials().unwrap() {
+        if let Some(Finding::Capacity(found)) = record.finding_mut() {
+            found.upper = None;
+        }
+        append(&mut run, record);
+    }
+    run.completed().unwrap();
+    Report::read(run.run()).unwrap().write(Format::Json, run.run().path()).unwrap();
+    let bound = Stored::read(run.run()).unwrap();
+    let mut history = History::of(bound.clone(), wanted("capacity", Of::Value));
+    history.add("bound", bound.clone());
+    assert!(history.left_out[0].reasons[0].contains("only a lower bound"), "{:?}", history.left_out);
+    assert_eq!((history.unit(), history.better()), ("req/s", Better::Higher));
+    assert_eq!(history.text(8000.0), "8000 req/s");
+    let tax = History::of(bound, wanted("capacity", Of::Tax));
+    assert_eq!((tax.unit(), tax.better(), tax.text(1.5).as_str()), ("x", Better::Lower, "1.50x"));
 }

@@ -269,6 +269,44 @@ fn every_figure_names_its_trial() {
     }
 }
 
+/// docs/formats.md says which values are a pair: of the lifecycle those of one round and of trials of one measure.
+#[test]
+fn a_tax_of_the_lifecycle_can_be_computed_from_the_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    let report = write_all(&run).unwrap();
+    let measures: BTreeMap<String, String> =
+        rows(&run, "trials.csv").into_iter().map(|r| (r["trial"].clone(), r["measure"].clone())).collect();
+    let values = rows(&run, "values.csv");
+    let of = |cell: &str| -> BTreeMap<(String, String), f64> {
+        let own = values.iter().filter(|r| r["cell"] == cell && r["measure"] == "lifecycle");
+        let own = own.filter(|r| r["metric"] == "startup");
+        own.map(|r| ((r["round"].clone(), measures[&r["trial"]].clone()), r["value"].parse().unwrap()))
+            .collect()
+    };
+    let mut all = report.summary().comparisons.iter();
+    let found = all.find(|c| c.metric == "startup" && c.cell.starts_with("container")).unwrap();
+    let (ours, theirs) = (of(&found.cell), of(&found.baseline));
+    let logs: Vec<f64> = ours.iter().filter_map(|(pair, v)| Some((v / theirs.get(pair)?).ln())).collect();
+    // Rounds alone would give four pairs; there are three measures.
+    assert_eq!(found.rounds, Some(logs.len() as u32));
+    assert!(logs.len() > 4, "{logs:?}");
+    let tax = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+    assert!((tax / found.tax.unwrap() - 1.0).abs() < 1e-9, "{tax} {found:?}");
+}
+
+/// Of 4,800 answers five lie beyond the 99.9th percentile: chance.
+#[test]
+fn a_percentile_of_all_trials_has_ten_answers_beyond_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    let report = write_all(&run).unwrap();
+    let found = &latency_of_native(report.summary())["latency_mean"].percentiles;
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    assert_eq!(names, ["100", "50", "75", "90", "95", "99"]);
+    assert!(found["99"] <= found["100"]);
+}
+
 /// Going on with a run that lacks nothing is no interruption.
 #[test]
 fn a_run_that_was_resumed_says_so() {

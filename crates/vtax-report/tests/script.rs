@@ -17,6 +17,9 @@ fn what_a_scenario_timed_is_told_in_every_form() {
         assert!(page.contains(&format!("id=\"{place}\"")), "no section {place}");
     }
     assert!(page.contains("&lt;recv 200&gt; of line 7: nothing came") && page.contains(">answers<"));
+    // A count may be above 1: it is no share.
+    let section = page.split("id=\"calls\"").nth(1).unwrap().split("</table>").next().unwrap();
+    assert!(section.contains(">0.0200<") && !section.contains(" %"), "{section}");
     let rows = |name: &str| read(&format!("csv/{name}.csv")).lines().count() - 1;
     // Two environments; three trials of each.
     assert_eq!((rows("script_trials"), rows("script_failures")), (6, 2));

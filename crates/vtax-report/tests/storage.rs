@@ -1,10 +1,19 @@
 //! A made-up run of storage, from the store to every form of the report.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use vtax_fixture::storage::{create, create_served};
+use vtax_load::storage::Process;
+use vtax_plan::model::{StorageCache, StorageTest};
 use vtax_report::write_all;
+use vtax_store::RunDir;
+use vtax_store::record::{Finding, Observation, TrialRecord};
 use vtax_store::summary::Verdict;
+use vtax_units::Nanos;
+
+use crate::support::part_of_workbook;
 
 #[test]
 fn sizes_and_records_are_told_in_every_form() {
@@ -92,4 +101,124 @@ fn more_than_the_path_carries_is_warned_of() {
     let run = create(&directory.path().join("disks")).unwrap();
     write_all(&run).unwrap();
     assert!(!fs::read_to_string(run.path().join("summary.json")).unwrap().contains("at most: not all"));
+}
+
+/// Kilobytes of a process.
+const KILOBYTES: u64 = 100 * 1024;
+
+/// Of five processes the fastest takes 1 s, each other one a second more, all three times as long cold; reads of one process take 1 s,
+/// and 2 s when they are made again.
+fn observation(like: &Observation, test: &StorageTest) -> Observation {
+    let mut observation = Observation { name: test.name.clone(), ..like.clone() };
+    let Some(Finding::Storage(found)) = &mut observation.result else { panic!("{like:?}") };
+    let slower = if test.cache == StorageCache::Cold { 3 } else { 1 };
+    let again = u64::from(test.name.ends_with("again-1"));
+    let process = |place: u64| Process {
+        bytes: KILOBYTES * 1024,
+        last: Nanos::from_secs((1 + place + again) * slower),
+        ..Process::default()
+    };
+    found.result.processes = (0..u64::from(test.shape.processes)).map(process).collect();
+    observation
+}
+
+fn several(directory: &Path) -> RunDir {
+    let plan = "
+vtax: 1
+name: throughput
+baseline: native
+environments: [native, vm]
+paths: direct
+workload:
+  storage: {operations: [read, read], size: 100MiB, record: 4KiB, processes: [1, 5], cache: [as-is, cold]}
+measure: storage
+repeat: 3
+";
+    let other = create(&directory.join("other")).unwrap();
+    let like = &other.trials().unwrap()[0].observations[0];
+    let plan = vtax_plan::parse("throughput", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+    let mut run = RunDir::create(directory.join("run"), &plan, &other.provenance().unwrap()).unwrap();
+    for (repetition, cell) in
+        (0..3).flat_map(|repetition| plan.cells.iter().map(move |cell| (repetition, cell)))
+    {
+        // The virtual machine has none of the first tests.
+        let tests = cell.workload.model().storage_tests().iter();
+        let tests =
+            tests.filter(|test| cell.environment.name == "native" || test.cache == StorageCache::Cold);
+        let trial = run.begin_trial(&cell.id, "storage", repetition).unwrap();
+        let observations = tests.map(|test| observation(like, test)).collect();
+        let record = TrialRecord::begin(&cell.id, "storage", repetition);
+        run.finish_trial(trial, TrialRecord { observations, validity: Default::default(), ..record })
+            .unwrap();
+    }
+    run.completed().unwrap();
+    run.run().clone()
+}
+
+/// The lines of a sheet: what the first column says, with the figures behind it.
+fn lines(run: &RunDir, sheet: &str) -> Vec<(String, Vec<u64>)> {
+    let book = part_of_workbook(run, "xl/workbook.xml");
+    let names = book.split("<sheet name=\"").skip(1).map(|sheet| sheet.split('"').next().unwrap());
+    let place = 1 + names.into_iter().position(|name| name == sheet).unwrap();
+    let strings = part_of_workbook(run, "xl/sharedStrings.xml");
+    let strings: Vec<&str> = strings
+        .split("<si>")
+        .skip(1)
+        .map(|s| s.split("</t>").next().unwrap().rsplit('>').next().unwrap())
+        .collect();
+    let sheet = part_of_workbook(run, &format!("xl/worksheets/sheet{place}.xml"));
+    let mut lines = Vec::new();
+    for row in sheet.split("<row ").skip(1) {
+        let (mut head, mut figures) = (String::new(), Vec::new());
+        for cell in row.split("<c ").skip(1).filter(|cell| cell.contains("<v>")) {
+            let value = cell.split("<v>").nth(1).unwrap().split('<').next().unwrap();
+            match cell.contains("t=\"s\"") {
+                true => head = strings[value.parse::<usize>().unwrap()].to_owned(),
+                false => figures.push(value.parse::<f64>().unwrap().round() as u64),
+            }
+        }
+        lines.push((head, figures));
+    }
+    lines
+}
+
+#[test]
+fn the_sheet_of_throughput_has_every_test_and_what_processes_had() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = several(directory.path());
+    write_all(&run).unwrap();
+    let lines = lines(&run, "iozone throughput");
+    let mut reports: BTreeMap<&str, Vec<(&str, &[u64])>> = BTreeMap::new();
+    let mut title = "";
+    for (head, figures) in &lines {
+        if head.contains("file size") {
+            title = head;
+        }
+        reports.entry(title).or_default().push((head, figures));
+    }
+    let titles: Vec<&str> = reports.keys().copied().filter(|title| !title.is_empty()).collect();
+    let of = |environment: &str, cache: &str| {
+        format!("{environment}: file size 100MiB, record size = 4KiB, cache {cache}")
+    };
+    assert_eq!(titles, [of("native", "as-is"), of("native", "cold"), of("vm (TCG)", "cold")]);
+    let figures = |report: &str, head: &str| -> Vec<u64> {
+        let found = reports[report].iter().find(|(own, _)| *own == head);
+        found.unwrap_or_else(|| panic!("no {head} in {report}: {reports:?}")).1.to_vec()
+    };
+    let native = of("native", "as-is");
+    assert_eq!(figures(&native, ""), [1, 5]);
+    let whole = KILOBYTES;
+    // Five took 5 s together; the slowest 5 s, the fastest 1 s.
+    assert_eq!(figures(&native, "Read"), [whole, whole]);
+    assert_eq!(figures(&native, "Read, least of a process"), [whole, whole / 5]);
+    assert_eq!(figures(&native, "Read, most of a process"), [whole, whole]);
+    let average = (whole as f64 * (1.0 + 1.0 / 2.0 + 1.0 / 3.0 + 1.0 / 4.0 + 1.0 / 5.0) / 5.0).round() as u64;
+    assert_eq!(figures(&native, "Read, average of a process"), [whole, average]);
+    // Five of 2 s to 6 s.
+    let five_again = (5.0 * whole as f64 / 6.0).round() as u64;
+    assert_eq!(figures(&native, "Read, again"), [whole / 2, five_again]);
+    let third = (whole as f64 / 3.0).round() as u64;
+    for report in [of("native", "cold"), of("vm (TCG)", "cold")] {
+        assert_eq!(figures(&report, "Read"), [third, third], "{report}");
+    }
 }

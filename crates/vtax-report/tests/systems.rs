@@ -58,7 +58,7 @@ fn what_differs_between_systems_is_a_metric() {
     assert!((value("rate_slowest") - 100.0).abs() < 1e-9);
     assert!((value("goodput") - 600.0).abs() < 1e-9, "the whole is the sum");
     assert!(value("latency_p99_slowest") >= value("latency_p50"));
-    assert!((value("boot_slowest") - 18e9).abs() < 1.0);
+    assert!((value("boot_slowest") - 18e9).abs() < 1.0, "all six boots, one after the other");
     assert!((value("cpu_per_request") - 3e6).abs() < 1.0);
     let one = summary.cells.iter().find(|c| c.cell.ends_with("count-1")).unwrap();
     assert!(!one.metrics.contains_key("fairness"), "one system is fair to itself");

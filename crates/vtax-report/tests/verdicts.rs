@@ -167,6 +167,27 @@ fn missing_trials_say_what_kept_them_away() {
     }
 }
 
+/// What every trial tells is lost with each of them, whichever measure it was for.
+#[test]
+fn missing_trials_are_told_of_the_lifecycle_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = bent(dir.path(), |entry| {
+        if entry["cell"].as_str().unwrap().starts_with("container") {
+            entry["validity"] = json!({"validity": "invalid", "reason": "disturbed", "detail": "made up"});
+        }
+    });
+    let report = Report::read(&run).unwrap();
+    let all = report.summary().comparisons.iter();
+    let found: Vec<&Comparison> =
+        all.filter(|c| c.measure == "lifecycle" && c.cell.starts_with("container")).collect();
+    assert_eq!(found.len(), 2);
+    for c in found {
+        assert_eq!((c.verdict, c.doubt), (Verdict::Inconclusive, Some(Doubt::Disturbed)), "{c:?}");
+        // Eight rounds of three measures.
+        assert!(c.reason.starts_with("too few trials: 24 were disturbed"), "{}", c.reason);
+    }
+}
+
 /// What may be measured in pairs at the same time can live with a busy machine.
 #[test]
 fn duets_are_advised_where_they_help() {
@@ -235,6 +256,50 @@ fn a_sweep_gets_its_law_or_the_reason_why_not() {
     );
     let chance = section(&|_, i| if i * 37 % 11 < 5 { 1e5 } else { 3e5 });
     assert!(chance.contains("support a law"), "{chance}");
+}
+
+/// Where searches end at the highest rate asked for, capacities look alike, and a law would find that nothing grows there.
+#[test]
+fn lower_bounds_of_capacity_make_no_law() {
+    let dir = tempfile::tempdir().unwrap();
+    let targets = ["1", "2", "4", "8", "16", "32"].map(str::to_owned).to_vec();
+    let options = Options { repetitions: 2, seconds: 1, rate: 20, targets, ..Options::default() };
+    let run = create(&dir.path().join("run"), &options).unwrap();
+    let path = run.path().join("journal.jsonl");
+    let original = fs::read_to_string(&path).unwrap();
+    let section = |ends_at: f64| {
+        let mut lines = String::new();
+        for (i, line) in original.lines().enumerate() {
+            let mut entry: Value = serde_json::from_str(line).unwrap();
+            if entry["event"] == "trial-ended" {
+                entry["validity"] = json!({"validity": "valid"});
+                if entry["measure"] == "capacity" {
+                    let n: f64 = entry["cell"].as_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
+                    let noise = 1.0 + 0.004 * ((i * 7) % 5) as f64;
+                    let truth = 1e5 * n / (1.0 + 0.04 * (n - 1.0) + 0.0024 * n * (n - 1.0)) * noise;
+                    set_capacity(&mut entry, truth.min(ends_at));
+                    if truth > ends_at {
+                        entry["observations"][0]["result"]["upper"] = Value::Null;
+                    }
+                } else {
+                    let reason = json!({"validity": "invalid", "reason": "disturbed", "detail": "made up"});
+                    entry["validity"] = reason;
+                }
+            }
+            lines.push_str(&(entry.to_string() + "\n"));
+        }
+        fs::write(&path, lines).unwrap();
+        write_all(&run).unwrap();
+        let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+        let part = page.split("<section id=\"scalability\"").nth(1).expect("a section").to_owned();
+        part.split("</section>").next().unwrap().to_owned()
+    };
+    let known = section(1e9);
+    assert!(known.contains("predicted to peak at") && !known.contains("lower bounds"), "{known}");
+    // 8, 16 and 32 are beyond it.
+    let bounds = section(5e5);
+    assert!(bounds.contains("6 of 12 trials never came to the limit"), "{bounds}");
+    assert!(!bounds.contains("predicted to peak"), "{bounds}");
 }
 
 /// A layer in which one of three trials spent nothing: there are no logarithms then, and Student's t reaches below 0.

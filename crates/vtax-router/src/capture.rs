@@ -8,7 +8,8 @@ use rustix::io::Errno;
 use vtax_sys::datagrams::{BATCH_MAX, Inbox};
 use vtax_sys::netlink::Netlink;
 use vtax_sys::{NetNs, packets};
-use vtax_wire::pcap::{file_header, packet_header};
+use vtax_units::Nanos;
+use vtax_wire::pcap::{Reader, file_header, packet_header};
 
 use crate::error::{Result, RouterError, While};
 
@@ -16,7 +17,7 @@ use crate::error::{Result, RouterError, While};
 const KEPT: u32 = 160;
 /// Bytes of packets that may wait.
 const BUFFER: usize = 16 << 20;
-/// The capture grows no larger.
+/// A capture that is so large is over.
 const LARGEST: usize = 4 << 20;
 /// The longest time it lasts.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -43,7 +44,7 @@ impl Capture {
         Ok(Self { socket, interface: interface.to_owned() })
     }
 
-    /// Captures for a time, or until there are 4 MiB; the bytes of the file.
+    /// Captures for a time, or until there are 4 MiB, which [`full_after`] tells; the bytes of the file.
     ///
     /// # Errors
     ///
@@ -79,5 +80,35 @@ impl Capture {
             }
         }
         Ok(file)
+    }
+}
+
+/// How long a capture lasted, from its first packet to its last, where it was over because it was large enough.
+#[must_use]
+pub fn full_after(file: &[u8]) -> Option<Nanos> {
+    let packets = Reader::new(file).ok().filter(|_| file.len() >= LARGEST)?;
+    let mut times = packets.flatten().map(|packet| packet.at_ns);
+    let first = times.next()?;
+    Some(Nanos(times.last().unwrap_or(first).saturating_sub(first)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capture_that_was_full_is_told_from_one_whose_time_was_over() {
+        let of = |packets: u64| {
+            let mut file = file_header(KEPT).to_vec();
+            for number in 0..packets {
+                file.extend(packet_header(5_000_000_000 + number * 100_000, KEPT, KEPT));
+                file.extend([0; KEPT as usize]);
+            }
+            file
+        };
+        // 176 bytes each: 23,831 are 4 MiB.
+        assert_eq!(full_after(&of(23_000)), None);
+        assert_eq!(full_after(&of(24_001)), Some(Nanos::from_millis(2_400)));
+        assert_eq!(full_after(&[]), None);
     }
 }

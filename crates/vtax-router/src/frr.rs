@@ -13,6 +13,7 @@ use vtax_sys::{NetNs, PidFd, mount};
 use vtax_topology::blueprint::Node;
 use vtax_topology::frr::Daemon;
 use vtax_topology::state::complaints;
+use vtax_units::Bytes;
 
 use crate::build::directory;
 use crate::error::{OnPath, Result, RouterError, While};
@@ -30,6 +31,10 @@ const LINE_WITHIN: Duration = Duration::from_millis(30);
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// How much of a process's last words is told.
 const TAIL: u64 = 2_048;
+/// How much a command may print: it is kept in memory.
+const MOST_OUTPUT: u64 = 1 << 20;
+/// How often is looked how much it has printed.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// All that daemons and commands inherit of the environment. Logs are in UTC.
 const ENVIRONMENT: [(&str, &str); 4] = [
     ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
@@ -87,6 +92,48 @@ impl Process {
     fn kill(&self) -> Result<()> {
         self.handle.kill_and_reap(GONE_WITHIN).during(|| "end a daemon".to_owned())
     }
+
+    /// Ends it with all that it has started: a shell's programs would go on printing.
+    fn kill_all(&self) -> Result<()> {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.handle.pid()) {
+            // It leads a group of its own, and its number is its own until it is reaped.
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        }
+        self.kill()
+    }
+
+    /// Bytes that it has printed.
+    fn printed(&self) -> u64 {
+        self.output.metadata().map_or(0, |data| data.len())
+    }
+
+    /// Waits for its end, no longer than `within` nor beyond `most` bytes of output: whether it ended well, how, and what it printed.
+    fn result(&self, within: Duration, most: u64) -> Result<(bool, String, String)> {
+        let what = || "wait for a command".to_owned();
+        let until = Instant::now() + within;
+        let limit = || format!("more than {}", Bytes(most));
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if self.handle.ended_within(left.min(LOOK_EVERY)).during(what)? {
+                break;
+            }
+            let too_much = self.printed() > most;
+            if too_much || left.is_zero() {
+                self.kill_all()?;
+                let why = match too_much {
+                    true => format!("it printed {}", limit()),
+                    false => format!("it had no end after {} s", within.as_secs()),
+                };
+                return Ok((false, format!("a kill, as {why}"), start_of(&self.output, most)));
+            }
+        }
+        let ended = self.handle.wait().during(what)?;
+        let output = start_of(&self.output, most);
+        if self.printed() > most {
+            return Ok((false, format!("{ended}, but it printed {}; the rest is left out", limit()), output));
+        }
+        Ok((ended.success(), ended.to_string(), output))
+    }
 }
 
 /// A file in memory for what a process writes.
@@ -109,9 +156,9 @@ fn tail(file: &File) -> String {
     String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
-/// Everything in such a file, as far as it is of reasonable length.
-fn whole(file: &File) -> String {
-    let length = file.metadata().map_or(0, |data| data.len()).min(1 << 20);
+/// What is in such a file, up to so many bytes.
+fn start_of(file: &File, most: u64) -> String {
+    let length = file.metadata().map_or(0, |data| data.len()).min(most);
     let mut bytes = vec![0; length as usize];
     let read = file.read_at(&mut bytes, 0).unwrap_or(0);
     bytes.truncate(read);
@@ -128,7 +175,7 @@ pub(crate) fn log(router: &str, daemon: Daemon) -> PathBuf {
     Path::new(SOCKETS).join(router).join(format!("{}.log", daemon.program()))
 }
 
-/// Runs a program in a node to its end; what it printed, and whether it ended well.
+/// Runs a program in a node to its end, or until it has had its time or printed too much: whether it ended well, how, and what it printed.
 pub(crate) fn run(
     space: &NetNs,
     program: &Path,
@@ -138,13 +185,7 @@ pub(crate) fn run(
     let namespace = space.try_clone().during(|| "enter a node".to_owned())?;
     let name = words.first().map_or("command", String::as_str).to_owned();
     let process = Process::start(Spawn::new(program, words).join_net(namespace.into()), &name)?;
-    let what = || format!("run {name}");
-    if !process.handle.ended_within(within).during(what)? {
-        process.kill()?;
-        return Ok((false, format!("no end after {} s", within.as_secs()), tail(&process.output)));
-    }
-    let ended = process.handle.wait().during(what)?;
-    Ok((ended.success(), ended.to_string(), whole(&process.output)))
+    process.result(within, MOST_OUTPUT)
 }
 
 impl Router {
@@ -317,4 +358,56 @@ fn start(router: &str, daemon: Daemon, space: &NetNs) -> Result<Process> {
     ];
     let namespace = space.try_clone().during(|| format!("start {}", daemon.program()))?;
     Process::start(Spawn::new(&program, words).join_net(namespace.into()), daemon.program())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn shell(script: &str) -> Process {
+        Process::start(Spawn::new(Path::new("/bin/sh"), ["sh", "-c", script]), "sh").unwrap()
+    }
+
+    #[test]
+    fn a_command_that_prints_without_end_is_ended_with_all_that_it_started() {
+        let process = shell("yes; true");
+        let (well, how, output) = process.result(LONG, 4_096).unwrap();
+        assert_eq!(
+            (well, how.as_str(), output.len()),
+            (false, "a kill, as it printed more than 4KiB", 4_096)
+        );
+        // What was killed may still be in a last call.
+        let until = Instant::now() + LONG;
+        let writes = || {
+            let printed = process.printed();
+            std::thread::sleep(Duration::from_millis(50));
+            process.printed() > printed
+        };
+        while writes() {
+            assert!(Instant::now() < until, "what the shell started goes on");
+        }
+    }
+
+    #[test]
+    fn output_that_is_cut_is_told() {
+        let of = |script: &str| shell(script).result(LONG, 100).unwrap();
+        let (well, how, output) = of("printf '%0101d' 0");
+        assert!(!well && how == "exit code 0, but it printed more than 100B; the rest is left out", "{how}");
+        assert_eq!(output.len(), 100);
+        assert_eq!(of("printf '%0100d' 0; exit 3"), (false, "exit code 3".to_owned(), "0".repeat(100)));
+    }
+
+    #[test]
+    fn what_a_command_printed_before_its_time_was_over_is_told() {
+        let process = shell("printf '%03000d' 7; exec sleep 600");
+        let until = Instant::now() + LONG;
+        while process.printed() < 3_000 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (well, how, output) = process.result(Duration::ZERO, 4_096).unwrap();
+        assert_eq!((well, how.as_str()), (false, "a kill, as it had no end after 0 s"));
+        assert_eq!((output.len(), &output[2_999..]), (3_000, "7"));
+    }
 }

@@ -25,7 +25,7 @@ use crate::stream::{Streamed, Streams};
 use crate::watch::Watch;
 use crate::{machine, proof::Reached};
 
-/// Time a node's command may take.
+/// Time a node's command may take; the help of `vtax lab exec` says so.
 const COMMAND_WITHIN: Duration = Duration::from_secs(30);
 /// Routers that are started at the same time.
 const AT_ONCE: usize = 8;

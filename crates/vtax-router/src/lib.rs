@@ -20,7 +20,7 @@ mod stream;
 mod vty;
 mod watch;
 
-pub use capture::Capture;
+pub use capture::{Capture, full_after};
 pub use error::{Result, RouterError};
 pub use lab::{DoorPlace, Found, Lab, Raised, run_here, run_in};
 pub use machine::{PACKAGE, installed, obstacle};

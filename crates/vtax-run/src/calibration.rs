@@ -50,6 +50,12 @@ pub fn against_itself(plan: &Plan) -> Plan {
     }
 }
 
+/// Whether a plan compares baselines with themselves and nothing else.
+#[must_use]
+pub fn is_against_itself(plan: &Plan) -> bool {
+    against_itself(plan).cells == plan.cells
+}
+
 /// What has to be the same for a calibration to hold, one fact each.
 ///
 /// Of the plan that is everything the baselines' figures depend on; candidates, margin, seed and the
@@ -256,6 +262,13 @@ measure: [throughput]
                 ("native-again.bridge.http.target-bytes-2", Some(two)),
             ]
         );
+        assert!(is_against_itself(&twins));
+        // What a run has stored of it is one, too; the plan itself isn't, nor one that only names its environment otherwise.
+        let stored: Plan = serde_json::from_str(&serde_json::to_string(&twins).unwrap()).unwrap();
+        assert!(is_against_itself(&stored));
+        for other in ["environments=[native, container]", "environments=[native, native: {name: other}]"] {
+            assert!(!is_against_itself(&plan(&[other])), "{other}");
+        }
         assert_eq!((twins.measures, twins.repeat), (plan(&[]).measures, plan(&[]).repeat));
     }
 

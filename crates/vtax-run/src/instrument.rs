@@ -59,6 +59,8 @@ pub(crate) struct Site<'a> {
     pub(crate) team: Option<&'a Team<'a>>,
     /// The agent of the system under test.
     pub(crate) sut: &'a Client,
+    /// Those of all systems under test, in the testbed's order.
+    pub(crate) suts: &'a [Client],
     /// The agent of the node that holds the path's routers, where it has any.
     pub(crate) routers: Option<&'a Client>,
     pub(crate) testbed: &'a mut Testbed,

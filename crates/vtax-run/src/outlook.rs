@@ -1,8 +1,8 @@
-//! What a run will be able to tell, said after its second round, while there is time to do something about it.
+//! What a run will be able to tell, said after its first rounds, while there is time to do something about it.
 
 use std::time::Duration;
 
-use vtax_plan::model::{Plan, TrialKind};
+use vtax_plan::model::{Measure, Plan, TrialKind};
 use vtax_stats::{ALPHA, SoFar, foreseen};
 
 use crate::precision::{Logs, Precision, comparisons};
@@ -44,7 +44,8 @@ pub(crate) fn outlook(
     (round, spent): (Duration, Duration),
 ) -> Option<String> {
     let seen = seen(plan, precision, measure)?;
-    let rounds = affordable(plan, round, spent);
+    let made = seen.iter().map(|s| s.logs.values.len()).min()?;
+    let rounds = affordable(plan, made, round, spent);
     let differs = |s: &&Seen| s.tax() > 1.0 + plan.margin.0;
     let all = seen.iter().filter(differs).count();
     let told = told(plan, &seen, rounds);
@@ -57,13 +58,22 @@ pub(crate) fn outlook(
     let more = lost.len().saturating_sub(MOST_NAMES);
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!(
-        "{}, after two rounds: of {all} comparisons that seem to differ, the {rounds} rounds that this run has time for will \
+        "{}{made} rounds: of {all} comparisons that seem to differ, the {rounds} rounds that this run has time for will \
          probably tell {}. Probably not told: {}{others}. {}",
-        plan.measures[measure].name,
+        beginning(&plan.measures[measure]),
         all - lost.len(),
         names.join(", "),
         advice(plan, measure, enough(plan, &seen, rounds))
     ))
+}
+
+/// Whether a note of the journal is what was foreseen of this measure.
+pub(crate) fn foresees(note: &str, measure: &Measure) -> bool {
+    note.starts_with(&beginning(measure))
+}
+
+fn beginning(measure: &Measure) -> String {
+    format!("{}, after ", measure.name)
 }
 
 /// The comparisons of a measure; `None` where one of them has fewer than two rounds.
@@ -123,13 +133,13 @@ fn enough(plan: &Plan, seen: &[Seen], rounds: usize) -> Option<usize> {
     Some(high)
 }
 
-/// Rounds that there is time for, of those that the plan asks for.
-fn affordable(plan: &Plan, round: Duration, spent: Duration) -> usize {
+/// Rounds that there is time for, those made among them, of those that the plan asks for.
+fn affordable(plan: &Plan, made: usize, round: Duration, spent: Duration) -> usize {
     let (min, max) = (plan.repeat.min as usize, plan.repeat.max as usize);
     let Some(budget) = plan.repeat.budget else { return max };
     let left = Duration::from(budget).saturating_sub(spent).as_secs_f64();
     let more = (left / round.as_secs_f64().max(1e-3)) as usize;
-    (ROUNDS + more).clamp(min, max)
+    (made + more).clamp(min.max(made), max.max(made))
 }
 
 /// What would tell it.

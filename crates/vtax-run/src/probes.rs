@@ -7,7 +7,8 @@ use vtax_lab::{Node, Sut, Testbed};
 use vtax_probe::delta::{Interval, counter};
 use vtax_probe::layers::{CpuBreakdown, Hosting, break_down, break_down_shared, sum};
 use vtax_probe::noise::{HostProbe, HostState};
-use vtax_probe::{DiskCounters, FrequencyWatch, Probe, Sampler, Scope, Snapshot};
+use vtax_probe::others::Others;
+use vtax_probe::{DiskCounters, FrequencyWatch, Probe, Sampler, Scope, Snapshot, Workers};
 use vtax_sys::chain;
 use vtax_sys::clock::unix_time;
 use vtax_units::{CpuSet, Nanos};
@@ -40,6 +41,8 @@ pub(crate) struct Probes {
     accounts: Vec<Account>,
     /// CPUs of all systems under test.
     pub(crate) sut_cpus: CpuSet,
+    /// Where the generator is on these CPUs, too.
+    run: Option<WholeRun>,
     clock: Option<FrequencyWatch>,
     pub(crate) frequencies: Vec<u64>,
     /// By node.
@@ -54,6 +57,8 @@ pub(crate) struct CpuTime {
     pub(crate) whole: CpuBreakdown,
     /// Of each, those beside included, by its name; empty where there is but one.
     pub(crate) each: Vec<(String, CpuBreakdown)>,
+    /// Of all that the run does, where all of it is on the systems' CPUs.
+    pub(crate) run: Option<Nanos>,
 }
 
 impl CpuTime {
@@ -61,6 +66,11 @@ impl CpuTime {
     pub(crate) fn of_all(&self) -> Nanos {
         let each = self.each.iter().map(|(_, cpu)| cpu.total().0).fold(0, u64::saturating_add);
         if self.each.is_empty() { self.whole.total() } else { Nanos(each) }
+    }
+
+    /// What of the systems' CPUs no stranger took; `systems` is what is known of the systems themselves, a partner's included.
+    pub(crate) fn ours(&self, systems: Nanos) -> Nanos {
+        self.run.map_or(systems, |run| run.max(systems))
     }
 }
 
@@ -95,8 +105,7 @@ pub(crate) struct Mark {
 impl Mark {
     /// Bytes that the system's disks read, and wrote, until a later mark. Natively and in a container these are the host's.
     pub(crate) fn disks_until(&self, end: &Self) -> (u64, u64) {
-        // What an array does, its members do.
-        let disks = || end.inner.disks.iter().filter(|disk| !disk.name.starts_with("md"));
+        let disks = || end.inner.disks.iter().filter(|disk| !disk.is_stacked());
         let before = |name: &str| self.inner.disks.iter().find(|disk| disk.name == name);
         let sum = |of: fn(&DiskCounters) -> u64| {
             let each = |disk: &DiskCounters| counter(before(&disk.name).map_or(0, of), of(disk));
@@ -106,16 +115,51 @@ impl Mark {
     }
 }
 
+/// The first system under test at one moment, and after it those that are on the same CPUs.
+pub(crate) struct Marks(Vec<Mark>);
+
+impl Marks {
+    /// As [`Mark::disks_until`], of the first system.
+    pub(crate) fn disks_until(&self, end: &Self) -> (u64, u64) {
+        let first = self.0.first().zip(end.0.first());
+        first.map_or((0, 0), |(start, end)| start.disks_until(end))
+    }
+}
+
+/// The run as a whole, where the generator is on the systems' CPUs: what any of it takes there is no stranger's.
+struct WholeRun {
+    workers: Workers,
+    start: Snapshot,
+}
+
+impl WholeRun {
+    fn start(workers: &Workers) -> Result<Self, String> {
+        Ok(Self { start: Self::look(workers)?, workers: workers.clone() })
+    }
+
+    /// This process, the controller, with all that descends from it. A probe that is kept looks for new processes only now and then.
+    fn look(workers: &Workers) -> Result<Snapshot, String> {
+        let probe = Probe::new(Scope::Processes(vec![std::process::id()])).map_err(|e| chain(&e))?;
+        probe.with_workers(workers).snapshot().map_err(|e| chain(&e))
+    }
+
+    /// CPU time that it has used since, with the interrupts of these CPUs.
+    fn used_until(&self, end: &Snapshot, cpus: &CpuSet) -> Nanos {
+        let node = Interval { start: &self.start, end };
+        break_down(&Hosting::Processes { node, runtime: None }, cpus, 0).total()
+    }
+}
+
 impl Account {
     /// Takes the first snapshots, and notes the clocks that they were taken by.
     fn open(
         agent: &Client,
         (sut, carriers): (&Sut, Vec<u32>),
-        every: Nanos,
+        (every, workers): (Nanos, &Workers),
         clocks: &mut BTreeMap<String, i64>,
     ) -> Result<Self, String> {
         let name = role(sut.node.name()).to_owned();
-        let mut hypervisor = Hypervisor::start(&sut.node, every)?;
+        let mut hypervisor = Hypervisor::start(&sut.node, every, workers)?;
         let carriers = (!carriers.is_empty()).then(|| Probe::new(Scope::Processes(carriers)));
         let mut carriers = carriers.transpose().map_err(|e| chain(&e))?;
         // The inner snapshot last and, at the end, first: it is the one that takes time in a guest.
@@ -188,12 +232,13 @@ struct Hypervisor {
 }
 
 impl Hypervisor {
-    fn start(node: &Node, every: Nanos) -> Result<Option<Self>, String> {
+    fn start(node: &Node, every: Nanos, workers: &Workers) -> Result<Option<Self>, String> {
         let Some(found) = node.hypervisor().map_err(|e| chain(&e))? else { return Ok(None) };
         let vtax_lab::Hypervisor { pid, vcpus } = found;
         let of_uml = node.kind() == "uml";
         let scope = || if of_uml { Scope::Processes(vec![pid]) } else { Scope::Threads(pid) };
-        let probe = || Probe::new(scope()).map_err(|e| chain(&e));
+        let workers = workers.of(pid);
+        let probe = || Probe::new(scope()).map(|p| p.with_workers(&workers)).map_err(|e| chain(&e));
         let sampler = Sampler::start(probe()?, every).map_err(|e| chain(&e))?;
         Ok(Some(Self { probe: probe()?, sampler, vcpus, of_uml }))
     }
@@ -204,19 +249,23 @@ impl Hypervisor {
 }
 
 impl Probes {
-    /// Takes the first snapshots and starts sampling at this interval.
+    /// Takes the first snapshots and starts sampling at this interval. `others` sees the host's kernel threads.
     pub(crate) fn start(
-        client: &Client,
-        suts: &[Client],
+        (client, suts): (&Client, &[Client]),
         testbed: &Testbed,
         every: Nanos,
+        others: Option<&Others>,
     ) -> Result<Self, String> {
         for agent in suts.iter().chain([client]) {
             agent.start_probes(every).map_err(|e| chain(&e))?;
         }
         let sut_cpus = CpuSet::of(testbed.suts.iter().flat_map(|sut| sut.cpus.iter()));
+        let guests = testbed.nodes().any(|node| node.vm().is_some());
+        let workers = others.filter(|_| guests).map(Others::workers).unwrap_or_default();
         let mut host = HostProbe::new(sut_cpus.clone()).map_err(|e| chain(&e))?;
         let host_start = host.read().map_err(|e| chain(&e))?;
+        let everything_is_there = testbed.allocation.client.overlaps(&sut_cpus);
+        let run = everything_is_there.then(|| WholeRun::start(&workers)).transpose()?;
         let (_, client_clock) = with_clock(client)?;
         let mut clocks = BTreeMap::from([(role(testbed.client.name()).to_owned(), client_clock)]);
         let mut accounts = Vec::with_capacity(suts.len());
@@ -224,22 +273,25 @@ impl Probes {
         for (agent, sut) in suts.iter().zip(&testbed.suts) {
             // Only the first system can have any.
             let carriers = std::mem::take(&mut carriers);
-            accounts.push(Account::open(agent, (sut, carriers), every, &mut clocks)?);
+            accounts.push(Account::open(agent, (sut, carriers), (every, &workers), &mut clocks)?);
         }
         let clock = FrequencyWatch::start(&sut_cpus);
         let (frequencies, series) = (Vec::new(), Vec::new());
-        Ok(Self { host, host_start, accounts, sut_cpus, clock, frequencies, series, clocks })
+        Ok(Self { host, host_start, accounts, sut_cpus, run, clock, frequencies, series, clocks })
     }
 
-    /// The first system under test now.
-    pub(crate) fn mark(&mut self, sut: &Client) -> Result<Mark, String> {
-        // There is one in every testbed.
-        self.accounts[0].mark(sut)
+    /// The first system under test now; `suts` are the agents of all.
+    pub(crate) fn mark(&mut self, suts: &[Client]) -> Result<Marks, String> {
+        // Of those on other CPUs nothing has to be known.
+        let count = if share_cpus(&self.accounts) { self.accounts.len() } else { 1 };
+        let marked =
+            self.accounts.iter_mut().zip(suts).take(count).map(|(account, agent)| account.mark(agent));
+        marked.collect::<Result<_, _>>().map(Marks)
     }
 
     /// CPU time of the first system between two marks by layer, spent on that many requests.
-    pub(crate) fn between(&self, start: &Mark, end: &Mark, requests: u64) -> CpuBreakdown {
-        self.accounts[0].between(start, end, requests)
+    pub(crate) fn between(&self, start: &Marks, end: &Marks, requests: u64) -> CpuBreakdown {
+        of_first(&self.accounts, start, end, requests)
     }
 
     /// CPU time by layer, and the host as it is now.
@@ -251,7 +303,10 @@ impl Probes {
     ) -> Result<(CpuTime, HostState), String> {
         let marks = self.accounts.iter_mut().zip(suts).map(|(account, agent)| account.mark(agent));
         let ends = marks.collect::<Result<Vec<Mark>, String>>()?;
-        let cpu = self.account(&ends, answered);
+        let mut cpu = self.account(&ends, answered);
+        if let Some(run) = &self.run {
+            cpu.run = Some(run.used_until(&WholeRun::look(&run.workers)?, &self.sut_cpus));
+        }
         self.frequencies = self.clock.take().map(FrequencyWatch::stop).unwrap_or_default();
         let host_end = self.host.read().map_err(|e| chain(&e))?;
         for (account, agent) in self.accounts.iter_mut().zip(suts) {
@@ -264,12 +319,12 @@ impl Probes {
     /// What each system used from the first snapshots to these, and all that the cell measures together.
     fn account(&self, ends: &[Mark], answered: &Answered<'_>) -> CpuTime {
         if let ([only], [end]) = (self.accounts.as_slice(), ends) {
-            return CpuTime { whole: only.between(&only.start, end, answered.whole), each: Vec::new() };
+            let whole = only.between(&only.start, end, answered.whole);
+            return CpuTime { whole, each: Vec::new(), run: None };
         }
         let requests = |name: &str| answered.each.iter().find(|(of, _)| of == name).map_or(0, |(_, n)| *n);
         let of_each = self.accounts.iter().zip(ends);
-        let shared = self.accounts.windows(2).all(|pair| pair[0].cpus == pair[1].cpus);
-        let found = if shared {
+        let found = if share_cpus(&self.accounts) {
             let seen = of_each.map(|(account, end)| {
                 let hosting = account.hosting(&account.start, end);
                 (hosting, requests(&account.name))
@@ -283,7 +338,24 @@ impl Probes {
         let own: Vec<&CpuBreakdown> = found.iter().take(answered.systems).collect();
         let whole = CpuBreakdown { requests: answered.whole, ..sum(&own) };
         let names = self.accounts.iter().map(|account| account.name.clone());
-        CpuTime { whole, each: names.zip(found).collect() }
+        CpuTime { whole, each: names.zip(found).collect(), run: None }
+    }
+}
+
+/// Whether all are on the same CPUs, so that they divide the interrupts of these.
+fn share_cpus(accounts: &[Account]) -> bool {
+    accounts.windows(2).all(|pair| pair[0].cpus == pair[1].cpus)
+}
+
+/// CPU time of the first system between two marks.
+fn of_first(accounts: &[Account], start: &Marks, end: &Marks, requests: u64) -> CpuBreakdown {
+    let marks = accounts.iter().zip(start.0.iter().zip(&end.0));
+    let seen: Vec<_> = marks.map(|(account, (start, end))| (account.hosting(start, end), requests)).collect();
+    // There is one in every testbed.
+    let cpus = &accounts[0].cpus;
+    match seen.as_slice() {
+        [(only, _)] => break_down(only, cpus, requests),
+        several => break_down_shared(several, cpus).into_iter().next().unwrap_or_default(),
     }
 }
 
@@ -294,4 +366,101 @@ fn with_clock(node: &Client) -> Result<(Snapshot, i64), String> {
     let snapshot = node.snapshot().map_err(|e| chain(&e))?;
     let clock = asked + (unix_ns() - asked) / 2 - snapshot.at.0.cast_signed();
     Ok((snapshot, clock))
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_probe::noise::disturbance;
+    use vtax_probe::{CpuTimes, TaskTimes};
+
+    use super::*;
+    use crate::noise::is_too_much;
+
+    const MS: u64 = 1_000_000;
+
+    /// CPU 1 after a second, of which tasks took so much, interrupts so much, and it was idle the rest.
+    fn seen(tasks: &[u64], busy: u64, interrupts: u64) -> Snapshot {
+        let cpu = CpuTimes {
+            cpu: 1,
+            user: Nanos(busy * MS),
+            softirq: Nanos(interrupts * MS),
+            idle: Nanos((1_000 - busy - interrupts) * MS),
+            ..CpuTimes::default()
+        };
+        let task = |(id, used): (u32, &u64)| TaskTimes { id, user: Nanos(used * MS), ..TaskTimes::default() };
+        let tasks = (1..).zip(tasks).map(task).collect();
+        Snapshot { at: Nanos(1_000 * MS), cpus: vec![cpu], tasks, ..Snapshot::default() }
+    }
+
+    fn nothing() -> Snapshot {
+        Snapshot { cpus: vec![CpuTimes { cpu: 1, ..CpuTimes::default() }], ..Snapshot::default() }
+    }
+
+    fn mark(inner: Snapshot) -> Mark {
+        Mark { inner, outer: None, carriers: None }
+    }
+
+    fn account(name: &str) -> Account {
+        let cpus = CpuSet::of([1]);
+        Account { name: name.to_owned(), cpus, hypervisor: None, carriers: None, start: mark(nothing()) }
+    }
+
+    #[test]
+    fn with_one_cpu_the_generator_is_no_stranger() {
+        let cpus = CpuSet::of([1]);
+        // The service took 300 ms, the generator 400, the controller 20; interrupts 60.
+        let (start, end) = (nothing(), seen(&[300, 400, 20], 720, 60));
+        let state = |snapshot: &Snapshot| HostState { snapshot: snapshot.clone(), ..HostState::default() };
+        let found = |cpu: &CpuTime, end: &Snapshot| {
+            let ours = cpu.ours(cpu.of_all());
+            disturbance(&state(&start), &state(end), &cpus, ours)
+        };
+        let node = seen(&[300], 720, 60);
+        let whole = account("sut").between(&mark(nothing()), &mark(node), 1);
+        let apart = CpuTime { whole, each: Vec::new(), run: None };
+        assert!(is_too_much(&found(&apart, &end), false), "on CPUs of the system's own it would be one");
+        let run = WholeRun { workers: Workers::default(), start: nothing() };
+        let together = CpuTime { run: Some(run.used_until(&end, &cpus)), ..apart };
+        assert_eq!(found(&together, &end).reasons, Vec::<String>::new());
+        // A stranger's 150 ms are told beside.
+        let noise = found(&together, &seen(&[], 870, 60));
+        assert!((noise.foreign - 0.15).abs() < 1e-9 && is_too_much(&noise, false), "{noise:?}");
+    }
+
+    #[test]
+    fn a_test_beside_neighbours_on_its_cpus_has_its_part_of_the_interrupts() {
+        let accounts = [account("sut"), account("sut-2")];
+        let start = Marks(vec![mark(nothing()), mark(nothing())]);
+        let end = Marks(vec![mark(seen(&[100], 400, 80)), mark(seen(&[300], 400, 80))]);
+        assert!(share_cpus(&accounts));
+        let found = of_first(&accounts, &start, &end, 7);
+        assert_eq!((found.total(), found.requests), (Nanos(120 * MS), 7), "{found:?}");
+        // Alone on its CPUs, all of theirs are its own.
+        let alone = [account("sut"), Account { cpus: CpuSet::of([2]), ..account("sut-2") }];
+        assert!(!share_cpus(&alone));
+        let only = |marks: Marks| Marks(marks.0.into_iter().take(1).collect());
+        assert_eq!(of_first(&alone, &only(start), &only(end), 7).total(), Nanos(180 * MS));
+    }
+
+    #[test]
+    fn bytes_of_disks_are_counted_at_the_lowest() {
+        let disk = |name: &str, read_bytes, write_bytes| DiskCounters {
+            name: name.to_owned(),
+            read_bytes,
+            write_bytes,
+            ..DiskCounters::default()
+        };
+        let at = |times: u64| {
+            let physical = [disk("sda", 10, 20), disk("nvme0n1", 1, 2), disk("vda", 100, 200)];
+            let made = ["md127", "dm-0", "dm-12", "bcache0", "drbd1", "zd16", "loop7", "zram0"];
+            let made = made.map(|name| disk(name, 1_000, 2_000));
+            let all = physical.into_iter().chain(made).map(|disk| DiskCounters {
+                read_bytes: disk.read_bytes * times,
+                write_bytes: disk.write_bytes * times,
+                ..disk
+            });
+            Marks(vec![mark(Snapshot { disks: all.collect(), ..Snapshot::default() })])
+        };
+        assert_eq!(at(1).disks_until(&at(3)), (222, 444));
+    }
 }

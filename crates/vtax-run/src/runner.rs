@@ -16,7 +16,7 @@ use crate::found::Found;
 use crate::observe::{Observer, RunEvent};
 use crate::offered::{capacity, halved, offered};
 use crate::order::Order;
-use crate::outlook::outlook;
+use crate::outlook::{foresees, outlook};
 use crate::precision::Precision;
 use crate::provenance::machine_name;
 use crate::schedule::{Schedule, Slot};
@@ -114,8 +114,13 @@ impl<'a> Runner<'a> {
         };
         for record in runner.store.run().trials()? {
             let (cell, measure) = runner.place(&record)?;
-            runner.spent_before += length(&record);
+            // Two trials at the same time take the time of one.
+            runner.spent_before += length(&record) / if record.partner.is_some() { 2 } else { 1 };
             runner.take(cell, measure, record);
+        }
+        for entry in runner.store.run().journal()? {
+            let JournalEntry::Note { cell: None, text, .. } = entry? else { continue };
+            runner.foreseen.extend(plan.measures.iter().position(|measure| foresees(&text, measure)));
         }
         Ok(runner)
     }
@@ -134,6 +139,38 @@ impl<'a> Runner<'a> {
         self.schedule.abandon(cell);
         let id = &self.plan.cells[cell].id;
         self.note_once(Some(id), &format!("{LEFT_OUT}{reason}"))
+    }
+
+    /// Leaves out the cells that this host can't build, as `obstacle` has it; that is asked once of each testbed.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::NothingPossible`] where no cell is left, with `strict` where one isn't; [`RunError::Store`] where the
+    /// journal can't be read or written.
+    pub fn leave_out_impossible(
+        &mut self,
+        strict: bool,
+        mut obstacle: impl FnMut(&Cell) -> Option<String>,
+    ) -> Result<(), RunError> {
+        let mut known: Vec<(&Cell, Option<String>)> = Vec::new();
+        let mut left_out = Vec::new();
+        for (index, cell) in self.plan.cells.iter().enumerate() {
+            let met =
+                known.iter().find(|(other, _)| is_same_testbed(other, cell)).map(|(_, met)| met.clone());
+            let met = met.unwrap_or_else(|| {
+                known.push((cell, obstacle(cell)));
+                known.last().and_then(|(_, met)| met.clone())
+            });
+            left_out.extend(met.map(|reason| (index, reason)));
+        }
+        let all = left_out.len() == self.plan.cells.len();
+        if let Some((index, reason)) = left_out.first().filter(|_| all || strict) {
+            return Err(RunError::NothingPossible(format!("{}: {reason}", self.plan.cells[*index].id)));
+        }
+        for (index, reason) in left_out {
+            self.leave_out(index, &reason)?;
+        }
+        Ok(())
     }
 
     /// Journals something the report must mention, once.
@@ -242,7 +279,7 @@ impl<'a> Runner<'a> {
         self.give_up_where_hopeless(slot, &validity)
     }
 
-    /// Says once, after the second round of a measure, what the run won't be able to tell.
+    /// Says once, after the first rounds of a measure, what the run won't be able to tell.
     fn foresee(&mut self, measure: usize, elapsed: Duration) -> Result<(), RunError> {
         if self.foreseen.contains(&measure) {
             return Ok(());
@@ -306,7 +343,7 @@ impl<'a> Runner<'a> {
         let offered = match measure.kind.load() {
             Some(load) => {
                 let load = if slot.partner.is_some() { halved(load) } else { load };
-                Some(offered(self.plan, &self.records, cell, load)?)
+                Some(offered(self.plan, &self.records, (cell, measure), load)?)
             }
             None => None,
         };
@@ -320,7 +357,7 @@ impl<'a> Runner<'a> {
             seed: self.plan.seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15),
             round_seed: self.plan.seed,
             offered,
-            capacity_hint: capacity(self.plan, &self.records, &cell.id).map(Rate),
+            capacity_hint: capacity(&self.records, &cell.id, &measure.name).map(Rate),
             tolerance: self.plan.margin,
         })
     }
@@ -368,6 +405,14 @@ impl<'a> Runner<'a> {
         let valid = self.records.iter().filter(|r| r.validity == Validity::Valid).count();
         (trials, time.mul_f64(attempts_for_one(self.records.len(), valid)))
     }
+}
+
+/// Whether one needs of the host what the other needs. Testbeds of one name may differ: in the number of systems, in their
+/// network cards, in the switch of their path.
+fn is_same_testbed(one: &Cell, other: &Cell) -> bool {
+    one.is_mounted() == other.is_mounted()
+        && (&one.environment, &one.path, &one.service, &one.systems)
+            == (&other.environment, &other.path, &other.service, &other.systems)
 }
 
 /// Attempts that a trial that counts takes, judged by those made so far; bounded, as the first ones tell little.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vtax_agent::message::{InterfaceSetup, Provisioning, ServiceId};
 use vtax_agent::{AgentError, Client};
-use vtax_lab::{Lab, LabError, Node, NodeSpec, PathSwitch, Testbed, TestbedSpec};
+use vtax_lab::{Lab, LabError, Node, NodeSpec, PathSwitch, Testbed};
 use vtax_plan::model::{Cell, Plan, ServiceKind};
 use vtax_router::Raised;
 use vtax_sys::chain;
@@ -14,6 +14,8 @@ use vtax_topology::event::Event;
 use vtax_units::Nanos;
 
 use crate::instrument::BOOT_WITHIN;
+use crate::member::name;
+use crate::systems;
 
 /// How long routers have to agree.
 const PATIENCE: Nanos = Nanos::from_secs(120);
@@ -44,8 +46,8 @@ pub struct Stood {
     pub standing: Standing,
     /// What there is to say about its routers, where it has any.
     pub raised: Option<Raised>,
-    /// Where its service listens, where one was asked for.
-    pub service: Option<SocketAddr>,
+    /// Where the services of its systems under test listen, by the systems' names, where they were asked for.
+    pub services: Vec<(String, SocketAddr)>,
 }
 
 /// What is taken down.
@@ -96,18 +98,27 @@ fn greet(agent: &Client, interfaces: Option<&[InterfaceSetup]>) -> Result<(), Ag
     interfaces.map_or(Ok(()), |interfaces| agent.configure_network(interfaces.to_vec()).map(drop))
 }
 
-/// Starts the service of a cell; where it listens.
+/// Starts the services of a cell, whose systems' agents come first; the node of each that has a server, and where that listens.
 fn serve(
-    sut: &Client,
+    agents: &[(String, Client)],
     testbed: &Testbed,
     cell: &Cell,
-    provisioning: Provisioning,
-) -> Result<SocketAddr, AgentError> {
-    let there = testbed.the_sut();
-    let disk = there.node.disk().map(|disk| disk.path().to_owned());
-    let provisioning = Provisioning { disk, ..provisioning };
-    let ready = sut.start_service(ServiceId::ONLY, &cell.service, there.service_address, &provisioning)?;
-    Ok(testbed.reached_at(0, ready.address))
+    provisioning: &Provisioning,
+) -> Result<Vec<(String, SocketAddr)>, AgentError> {
+    let mut listening = Vec::new();
+    for (number, (((name, agent), sut), service)) in
+        agents.iter().zip(&testbed.suts).zip(cell.services()).enumerate()
+    {
+        // A disk has no server.
+        if matches!(service.kind, ServiceKind::Disk(_)) {
+            continue;
+        }
+        let disk = sut.node.disk().map(|disk| disk.path().to_owned());
+        let provisioning = Provisioning { disk, ..provisioning.clone() };
+        let ready = agent.start_service(ServiceId::ONLY, service, sut.service_address, &provisioning)?;
+        listening.push((name.clone(), testbed.reached_at(number, ready.address)));
+    }
+    Ok(listening)
 }
 
 impl Standing {
@@ -126,7 +137,7 @@ impl Standing {
         Ok((Self { reach, what: What::Holder(Box::new(node)) }, raised))
     }
 
-    /// The testbed of a cell of a plan; its service too, where there is something to start it with.
+    /// The testbed of a cell of a plan, as a trial has it; its services too, where there is something to start it with.
     ///
     /// # Errors
     ///
@@ -137,13 +148,15 @@ impl Standing {
         cell: &Cell,
         provisioning: Option<Provisioning>,
     ) -> Result<Stood, StandingError> {
-        let spec = TestbedSpec::of_one(cell.environment.clone(), cell.path.clone(), plan.budget.clone());
-        let spec = TestbedSpec { guest_client: cell.mounting_client(), ..spec };
-        let mut testbed = lab.build(&spec)?;
+        let mut testbed = lab.build(&systems::testbed(cell, &plan.budget))?;
         let mut agents = vec![("client".to_owned(), talk(&mut testbed.client)?)];
-        agents.push(("sut".to_owned(), talk(&mut testbed.the_sut_mut().node)?));
+        for (number, sut) in testbed.suts.iter_mut().enumerate() {
+            agents.push((name(number), talk(&mut sut.node)?));
+        }
         greet(&agents[0].1, testbed.client.interfaces())?;
-        greet(&agents[1].1, testbed.the_sut().node.interfaces())?;
+        for ((_, agent), sut) in agents[1..].iter().zip(&testbed.suts) {
+            greet(agent, sut.node.interfaces())?;
+        }
         for (node, number) in testbed.generators.iter_mut().zip(2..) {
             let agent = talk(node)?;
             greet(&agent, None)?;
@@ -161,17 +174,14 @@ impl Standing {
             agents.push((HOLDER.to_owned(), agent));
         }
         testbed.settle_routers()?;
-        let service = match provisioning {
-            Some(provisioning) if !matches!(cell.service.kind, ServiceKind::Disk(_)) => {
-                Some(serve(&agents[1].1, &testbed, cell, provisioning)?)
-            }
-            // A disk has no server.
-            _ => None,
+        let services = match &provisioning {
+            Some(provisioning) => serve(&agents[1..], &testbed, cell, provisioning)?,
+            None => Vec::new(),
         };
         let path = Some(testbed.path_switch());
         let reach = Arc::new(Reach { agents, holder, path });
         let standing = Self { reach, what: What::Testbed(Box::new(testbed)) };
-        Ok(Stood { standing, raised, service })
+        Ok(Stood { standing, raised, services })
     }
 
     /// What can be done in it.

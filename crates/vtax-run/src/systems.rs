@@ -16,7 +16,8 @@ use crate::instrument::{Ends, Instrument};
 use crate::member::name;
 use crate::order::Order;
 
-/// The testbed of a cell: its systems, which share the budget's CPUs or have some of their own.
+/// The testbed of a cell, with all that its load and its services need: its systems, which share the budget's CPUs or have some
+/// of their own.
 pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
     let count = cell.system_count();
     let cpus = match (cell.systems.budget, budget.sut_cpus) {
@@ -39,7 +40,15 @@ pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
         Budget { sut_cpus: budget.sut_cpus.map(|cpus| cpus.saturating_mul(times)), ..budget.clone() };
     let suts = cell.environments().zip(cell.services()).map(sut).collect();
     let one = TestbedSpec::of_one(cell.environment.clone(), cell.path.clone(), budget);
-    TestbedSpec { suts, start: cell.systems.start, together, balloons: cell.has_balloons(), ..one }
+    TestbedSpec {
+        suts,
+        start: cell.systems.start,
+        together,
+        balloons: cell.has_balloons(),
+        disk: cell.services().find_map(|service| family::storage_directory(&service.kind)),
+        guest_client: cell.mounting_client(),
+        ..one
+    }
 }
 
 /// The load of a trial: that of its only system, or one for each with its part. `targets` are where the services
@@ -183,6 +192,18 @@ systems:
         assert_eq!((spec.suts[3].cpus, spec.budget.sut_cpus), (SutCpus::Own(2), Some(8)));
         assert_eq!(spec.suts[0].memory, Some(Bytes::from_mib(300)));
         assert_eq!(spec.together, None);
+    }
+
+    #[test]
+    fn a_testbed_has_what_its_services_need() {
+        let beside = "{name: files, service: {ftp: {backend: disk}}, workload: {ftp: {}}, load: idle}";
+        let (cell, budget) = cell(&[&format!("systems.beside={beside}")]);
+        let spec = testbed(&cell, &budget);
+        let published: Vec<bool> =
+            spec.suts.iter().map(|sut| sut.port.is_some_and(|port| port > 0)).collect();
+        assert_eq!(published, [true; 4], "paths in user space publish a port");
+        assert!(spec.disk.is_some(), "files that are on a disk need one");
+        assert!(testbed(&self::cell(&[]).0, &budget).disk.is_none());
     }
 
     #[test]

@@ -334,6 +334,7 @@ mod tests {
             seed: 3,
             samples: true,
             interval: Nanos::from_millis(100),
+            drain: Nanos::from_secs(1),
         }
     }
 

@@ -12,6 +12,8 @@ const INTERVALS: u64 = 40;
 const SHORTEST: Nanos = Nanos::from_millis(50);
 /// Longer ones would hide what lasts a few seconds.
 const LONGEST: Nanos = Nanos::from_secs(1);
+/// More of them make a result large, and the engine refuses still more: those of a step of hours are longer.
+const MOST_INTERVALS: u64 = 5_000;
 /// Fewer values than this can't tell a change from scatter.
 const LEAST_VALUES: usize = 20;
 /// A value is of at least this many requests on average, or its own scatter is all that is seen.
@@ -20,7 +22,8 @@ const REQUESTS_PER_VALUE: u64 = 10;
 /// Length of the intervals that a load step of this duration is recorded in; all are equally long, to a
 /// few nanoseconds.
 pub(crate) fn interval(duration: Nanos) -> Nanos {
-    let count = INTERVALS.min(duration.0 / SHORTEST.0).max(duration.0.div_ceil(LONGEST.0)).max(1);
+    let count = INTERVALS.min(duration.0 / SHORTEST.0).max(duration.0.div_ceil(LONGEST.0));
+    let count = count.clamp(1, MOST_INTERVALS);
     Nanos(duration.0.div_ceil(count).max(1))
 }
 
@@ -202,6 +205,10 @@ mod tests {
         for (duration, expected) in [(2_000, 50), (10_000, 250), (60_000, 1_000), (500, 50), (30, 30)] {
             let found = interval(Nanos::from_millis(duration));
             assert_eq!(found, Nanos::from_millis(expected), "of {duration} ms");
+        }
+        // A second as long as there are 5,000 of them, then longer.
+        for (hours, expected) in [(1, 1_000), (24, 17_280)] {
+            assert_eq!(interval(Nanos::from_secs(hours * 3600)), Nanos::from_millis(expected), "{hours} h");
         }
         for ns in [1, 7, 1_234_567_891, 3_333_333_333, 86_400_000_000_000] {
             let length = interval(Nanos(ns)).0;

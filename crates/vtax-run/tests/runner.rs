@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use vtax_plan::model::{MeasureKind, Plan};
+use vtax_plan::model::{Cell, MeasureKind, Plan};
 use vtax_run::{Ended, Executor, LiveProgress, Observer, Order, RunError, RunEvent, Runner, Silent, Stop};
 use vtax_store::record::{
     CapacityOutcome, Finding, InvalidReason, JournalEntry, Observation, TrialRecord, Validity,
@@ -134,19 +134,22 @@ fn latency_is_measured_at_a_share_of_the_lowest_capacity() {
     assert_eq!(fake.made.borrow().len(), 2 * 3 + 2 * 6);
 }
 
-/// A run of six rounds at most whose container scatters and seems slower, and whose VM plainly is.
+/// A run of six rounds at most whose container scatters and seems slower, and whose VM plainly is; interrupted after ten trials.
 fn with_scatter() -> (Fake, Vec<String>) {
     let overrides =
         ["environments=[native, container, vm]", "measure=[capacity]", "repeat={min: 3, max: 6, until: 1%}"];
     let plan = vtax_plan::parse("test", PLAN.as_bytes(), &overrides).unwrap_or_else(|e| panic!("{e:?}"));
     let directory = tempfile::tempdir().expect("a directory");
-    let mut fake = Fake::new(Stop::default(), usize::MAX);
+    let mut fake = Fake::new(Stop::default(), 10);
     fake.scatter = BTreeMap::from([
         ("native", [1.0, 1.01, 0.99, 1.0, 1.01, 0.99]),
         ("container", [0.8, 1.0, 0.9, 1.05, 0.85, 1.0]),
         ("vm", [1.01, 0.99, 1.0, 1.01, 0.99, 1.0]),
     ]);
-    let mut store = create(&plan, &directory);
+    assert_eq!(go(&plan, &mut create(&plan, &directory), &mut fake, None), Ended::Interrupted);
+    fake.stop_after = usize::MAX;
+    fake.stop = Stop::default();
+    let mut store = RunDir::resume(directory.path().join("run")).expect("resumable");
     assert_eq!(go(&plan, &mut store, &mut fake, None), Ended::Completed);
     let entries = store.run().journal().expect("the journal reads").map(|e| e.expect("an entry"));
     let notes = entries.filter_map(|entry| match entry {
@@ -165,11 +168,11 @@ fn what_is_plain_ends_early_and_the_others_go_on_with_the_baseline() {
 }
 
 #[test]
-fn what_cannot_be_told_is_said_after_the_second_round() {
+fn what_cannot_be_told_is_said_once_after_the_second_round() {
     let (_, notes) = with_scatter();
     assert_eq!(notes.len(), 1, "{notes:?}");
     let told = &notes[0];
-    assert!(told.starts_with("capacity, after two rounds: ") && told.contains("container"), "{told}");
+    assert!(told.starts_with("capacity, after 2 rounds: ") && told.contains("container"), "{told}");
     // The VM's is plain.
     assert!(told.contains("the 6 rounds") && !told.contains("vm."), "{told}");
     assert!(
@@ -229,6 +232,40 @@ fn a_cell_that_is_left_out_is_noted_once_and_not_tried() {
     assert!(fake.offered.borrow().iter().all(|rate| *rate == 5_000.0));
     let journal = std::fs::read_to_string(directory.path().join("run/journal.jsonl")).expect("a journal");
     assert_eq!(journal.matches("left out: no QEMU").count(), 1, "{journal}");
+}
+
+#[test]
+fn of_testbeds_with_one_name_each_is_asked_for_and_equal_ones_once() {
+    let overrides = [
+        "environments=[native, {vm: {count: [1, 4], memory: 256MiB}}]",
+        "workload.http.target=[/bytes/100, /bytes/200]",
+    ];
+    let plan = vtax_plan::parse("test", PLAN.as_bytes(), &overrides).unwrap_or_else(|e| panic!("{e:?}"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut store = create(&plan, &directory);
+    let estimate = |_: &_, _: &_| Duration::from_secs(1);
+    let stop = Stop::default();
+    let mut runner = Runner::new(&plan, &mut store, &Silent, stop, &estimate).expect("the journal reads");
+    let mut asked = Vec::new();
+    let mut too_many = |cell: &Cell| {
+        asked.push(cell.id.clone());
+        (cell.environment.count > 1).then(|| "no memory for them".to_owned())
+    };
+    let refused = runner.leave_out_impossible(true, &mut too_many).expect_err("strict");
+    assert!(matches!(refused, RunError::NothingPossible(why) if why.ends_with("no memory for them")));
+    assert_eq!(asked.len(), 3, "{asked:?}");
+    runner.leave_out_impossible(false, |cell| (cell.environment.count > 1).then(String::new)).expect("noted");
+    drop(runner);
+    let entries = store.run().journal().expect("the journal reads").map(|e| e.expect("an entry"));
+    let left_out: Vec<String> = entries
+        .filter_map(|entry| match entry {
+            JournalEntry::Note { cell, .. } => cell,
+            _ => None,
+        })
+        .collect();
+    let four: Vec<&str> =
+        plan.cells.iter().filter(|cell| cell.environment.count == 4).map(|cell| cell.id.as_str()).collect();
+    assert_eq!((left_out.len(), left_out.iter().map(String::as_str).collect::<Vec<_>>()), (2, four));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use vtax_units::shortened;
 
-use crate::run::damaged;
+use crate::run::{damaged, from_yaml};
 use crate::summary::Verdict;
 use crate::validity::Validity;
 use crate::{JournalTail, StoreError, files, tail};
@@ -211,7 +211,7 @@ impl RunBrief {
 fn judged_so_far(run: &Path) -> Result<Judged, StoreError> {
     let path = run.join("plan.yaml");
     let text = files::read_text(&path, SMALL)?;
-    let named: Named = serde_saphyr::from_str(&text).map_err(|e| damaged(&path, &e))?;
+    let named: Named = from_yaml(&text).map_err(|e| damaged(&path, &e))?;
     let mut judged = Judged { plan: named.name, ..Judged::default() };
     let mut journal = JournalTail::after(run, 0);
     loop {

@@ -22,7 +22,7 @@ pub const JOURNAL_VERSION: u32 = 3;
 /// 2: what a family of requests found besides (`details`: `ftp`, `desktop`), limits of the 95th percentile.
 /// 3: where packets spent their time on the way through routers (`hops`).
 /// 4: generators on hosts of their own (`generators`).
-pub const JOURNAL_MINOR: u32 = 4;
+pub const JOURNAL_MINOR: u32 = 5;
 
 /// Longest line read. A trial's line holds histograms, tens of KiB in practice, and of desktops a picture, some 100 KiB.
 pub(crate) const LINE_LIMIT: u64 = 16 << 20;
@@ -224,9 +224,18 @@ impl Appender {
 
     /// Appends an entry, and `sync` says whether at once for good.
     pub(crate) fn write(&mut self, entry: &JournalEntry, sync: bool) -> Result<(), StoreError> {
-        let mut line = serde_json::to_vec(entry).map_err(|e| self.unwritable(&e))?;
+        let unwritable = |e: serde_json::Error| self.unwritable(e.to_string());
+        let mut line = serde_json::to_vec(entry).map_err(unwritable)?;
+        // Readers stop at a line that is longer: one would make the whole run unreadable.
+        if line.len() as u64 >= LINE_LIMIT {
+            let (long, most) = (line.len() >> 20, LINE_LIMIT >> 20);
+            return Err(self.unwritable(format!(
+                "it takes {long} MiB, and less than {most} MiB can be read; a shorter measurement or fewer tests in a \
+                 trial take less"
+            )));
+        }
         // JSON has no NaN and no infinity: they would be written, and never read again.
-        serde_json::from_slice::<JournalEntry>(&line).map_err(|e| self.unwritable(&e))?;
+        serde_json::from_slice::<JournalEntry>(&line).map_err(unwritable)?;
         line.push(b'\n');
         let synced = |file: &File| if sync { file.sync_data() } else { Ok(()) };
         if let Err(error) = self.file.write_all(&line).and_then(|()| synced(&self.file)) {
@@ -244,7 +253,7 @@ impl Appender {
         Self { path: path.to_owned(), ..self }
     }
 
-    fn unwritable(&self, error: &serde_json::Error) -> StoreError {
-        StoreError::Unwritable { path: self.path.clone(), reason: error.to_string() }
+    fn unwritable(&self, reason: String) -> StoreError {
+        StoreError::Unwritable { path: self.path.clone(), reason }
     }
 }

@@ -39,7 +39,9 @@ pub use journal::{JOURNAL_MINOR, JOURNAL_VERSION, Journal};
 pub use live::{LiveReader, LiveState, LiveTrial, LiveWidth, LiveWriter};
 pub use probes::{PROBES_VERSION, ProbeRow};
 pub use provenance::{PROVENANCE_VERSION, Provenance};
-pub use run::{HOSTS_FILE, RunDir, RunWriter, create_directory, create_own_directory, write_file};
+pub use run::{
+    HOSTS_FILE, RunDir, RunWriter, create_directory, create_own_directory, lock_journal, write_file,
+};
 pub use samples::SAMPLES_VERSION;
 pub use tail::{JournalLine, JournalTail, is_written};
 pub use trial::{TrialDir, TrialEvent, TrialWriter};

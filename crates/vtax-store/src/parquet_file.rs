@@ -89,8 +89,12 @@ impl Writer {
     }
 }
 
-/// Opens a Parquet file and checks its version and schema, so that readers may rely on both.
-pub(crate) fn open(path: &Path, schema: &str, known: u32) -> Result<SerializedFileReader<File>, StoreError> {
+/// Opens a Parquet file and checks its version, and the schema of that version, so that readers may rely on both.
+pub(crate) fn open(
+    path: &Path,
+    schema_of: impl Fn(u32) -> &'static str,
+    known: u32,
+) -> Result<SerializedFileReader<File>, StoreError> {
     let file = crate::files::open(path)?;
     let reader = guarded(path, || SerializedFileReader::new(file))?;
     let meta = reader.metadata().file_metadata();
@@ -102,7 +106,7 @@ pub(crate) fn open(path: &Path, schema: &str, known: u32) -> Result<SerializedFi
     if found > known {
         return Err(StoreError::Newer { path: path.to_owned(), found, known });
     }
-    let expected = parse_message_type(schema).map_err(|e| StoreError::damaged_trial(path, e))?;
+    let expected = parse_message_type(schema_of(found)).map_err(|e| StoreError::damaged_trial(path, e))?;
     if meta.schema() != &expected {
         return Err(StoreError::damaged_trial(path, "its columns are not the expected ones"));
     }

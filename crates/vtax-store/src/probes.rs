@@ -146,7 +146,7 @@ fn flatten(node: &str, snapshot: &Snapshot, mut row: impl FnMut(ProbeRow<'_>)) {
 }
 
 pub(crate) fn read_probes(path: &Path, mut each: impl FnMut(ProbeRow<'_>)) -> Result<(), StoreError> {
-    let reader = parquet_file::open(path, SCHEMA, PROBES_VERSION)?;
+    let reader = parquet_file::open(path, |_| SCHEMA, PROBES_VERSION)?;
     let mut at: Vec<i64> = Vec::new();
     let mut value: Vec<f64> = Vec::new();
     let mut text: [Vec<ByteArray>; 4] = Default::default();

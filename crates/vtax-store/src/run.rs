@@ -1,5 +1,6 @@
 //! The run directory as a whole: create, open, resume, lock.
 
+use std::collections::HashSet;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use crate::calibration::{CALIBRATION_VERSION, Calibration};
 use crate::files;
 use crate::journal::{Appender, JOURNAL_MINOR, JOURNAL_VERSION, Journal};
 use crate::provenance::{PROVENANCE_VERSION, Provenance};
-use crate::record::{JournalEntry, TrialRecord};
+use crate::record::{InvalidReason, JournalEntry, TrialRecord, Validity};
 use crate::summary::{SUMMARY_VERSION, Summary};
 use crate::trial::{TrialDir, TrialWriter};
 
@@ -73,7 +74,7 @@ impl RunDir {
             .create_new(true)
             .open(&journal)
             .map_err(|e| StoreError::io("create", &journal, e))?;
-        lock(&file, &run.path)?;
+        lock_journal(&file, &run.path)?;
         let mut journal = Appender::new(&journal, file, 0)?;
         journal.append(&JournalEntry::Opened {
             version: JOURNAL_VERSION,
@@ -135,7 +136,7 @@ impl RunDir {
             .write(true)
             .open(&path)
             .map_err(|e| StoreError::io("open", &path, e))?;
-        lock(&file, &run.path)?;
+        lock_journal(&file, &run.path)?;
         let mut journal = run.journal()?;
         let mut next_index = 0;
         for entry in journal.by_ref() {
@@ -176,7 +177,7 @@ impl RunDir {
             .create_new(true)
             .open(&temporary)
             .map_err(|e| StoreError::io("create", &temporary, e))?;
-        lock(&file, &self.path)?;
+        lock_journal(&file, &self.path)?;
         let mut new = Appender::new(&temporary, file, 0)?;
         for entry in old {
             let mut entry = entry?;
@@ -233,8 +234,8 @@ impl RunDir {
     pub fn plan(&self) -> Result<Plan, StoreError> {
         let path = self.path.join(PLAN);
         let text = files::read_text(&path, TEXT_LIMIT)?;
-        check_version(&path, PLAN_VERSION, serde_saphyr::from_str(&text))?;
-        serde_saphyr::from_str(&text).map_err(|e| damaged(&path, &e))
+        check_version(&path, PLAN_VERSION, from_yaml(&text))?;
+        from_yaml(&text).map_err(|e| damaged(&path, &e))
     }
 
     /// Where the numbers come from.
@@ -265,7 +266,7 @@ impl RunDir {
     }
 
     /// Every finished trial, in the order they ended. Their [`intervals`](vtax_load::LoadResult::intervals)
-    /// are empty: [`TrialDir::intervals`] streams them.
+    /// are empty: [`TrialDir::intervals`] streams them. One whose partner was never finished doesn't count.
     ///
     /// # Errors
     ///
@@ -277,6 +278,7 @@ impl RunDir {
                 trials.push(*record);
             }
         }
+        discount_halves(&mut trials);
         Ok(trials)
     }
 
@@ -477,7 +479,13 @@ fn trial_path(run: &Path, index: u32) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}"))
 }
 
-fn lock(file: &fs::File, run: &Path) -> Result<(), StoreError> {
+/// Locks the journal of a run that this process writes, for as long as the file is open: whoever looks sees that the run goes on, and
+/// nobody else writes to it.
+///
+/// # Errors
+///
+/// [`StoreError::Locked`] where another vtax writes to the run, [`StoreError::Io`] where it can't be locked.
+pub fn lock_journal(file: &fs::File, run: &Path) -> Result<(), StoreError> {
     file.try_lock().map_err(|e| match e {
         TryLockError::WouldBlock => StoreError::Locked { path: run.to_owned() },
         TryLockError::Error(e) => StoreError::io("lock", run, e),
@@ -495,10 +503,17 @@ fn new_run_id() -> Result<String, StoreError> {
     Ok(format!("{:032x}", u128::from_ne_bytes(bits)))
 }
 
+/// Reads a stored plan. It has each cell written out, ten thousand of them and 16 MiB of their texts at most, which is more than the
+/// parser takes for harmless by itself.
+pub(crate) fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
+    let budget = serde_saphyr::budget! { max_nodes: 5_000_000, max_events: 20_000_000 };
+    serde_saphyr::from_str_with_options(text, serde_saphyr::options! { budget: budget })
+}
+
 fn plan_to_yaml(plan: &Plan, run: &Path) -> Result<String, StoreError> {
     let unwritable = |reason: String| StoreError::Unwritable { path: run.join(PLAN), reason };
     let text = serde_saphyr::to_string(plan).map_err(|e| unwritable(e.to_string()))?;
-    match serde_saphyr::from_str::<Plan>(&text) {
+    match from_yaml::<Plan>(&text) {
         Ok(again) if &again == plan => Ok(text),
         Ok(_) => Err(unwritable("it reads back differently".to_owned())),
         Err(e) => Err(unwritable(e.to_string())),
@@ -530,5 +545,21 @@ pub(crate) fn damaged(path: &Path, reason: &impl std::fmt::Display) -> StoreErro
         place: String::new(),
         reason: reason.to_string(),
         way_out: "restore it from a copy of the run",
+    }
+}
+
+/// A run that ended between the two lines of a pair made the pair again: the half that is there was measured at another time than
+/// whatever it would be compared with.
+fn discount_halves(trials: &mut [TrialRecord]) {
+    let finished: HashSet<u32> = trials.iter().map(|trial| trial.index).collect();
+    for trial in trials {
+        let Some(partner) = trial.partner.as_ref().filter(|partner| !finished.contains(&partner.index))
+        else {
+            continue;
+        };
+        let detail = format!("the trial of {} at the same time was not finished", partner.cell);
+        if trial.validity == Validity::Valid {
+            trial.validity = Validity::Invalid { reason: InvalidReason::PartnerInvalid, detail };
+        }
     }
 }

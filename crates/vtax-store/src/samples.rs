@@ -13,9 +13,15 @@ use crate::StoreError;
 use crate::parquet_file::{self, Writer, columns, read_column};
 
 /// Version of `samples.parquet`.
-pub const SAMPLES_VERSION: u32 = 1;
+pub const SAMPLES_VERSION: u32 = 2;
 
 const SCHEMA: &str = "message samples {
+    required int64 start_ns (INTEGER(64,false));
+    required int64 latency_ns (INTEGER(64,false));
+    required int32 outcome (INTEGER(8,false));
+}";
+/// Of version 1, whose latencies end at 4.29 s.
+const FIRST_SCHEMA: &str = "message samples {
     required int64 start_ns (INTEGER(64,false));
     required int32 latency_ns (INTEGER(32,false));
     required int32 outcome (INTEGER(8,false));
@@ -62,15 +68,15 @@ impl SampleWriter {
         self.file.row_group(|column, writer| {
             match writer {
                 ColumnWriter::Int64ColumnWriter(w) => {
-                    let values: Vec<i64> = rows.iter().map(|s| s.start_ns.cast_signed()).collect();
+                    let value = |s: &Sample| match column {
+                        0 => s.start_ns.cast_signed(),
+                        _ => s.latency_ns.cast_signed(),
+                    };
+                    let values: Vec<i64> = rows.iter().map(value).collect();
                     w.write_batch(&values, None, None)?;
                 }
                 ColumnWriter::Int32ColumnWriter(w) => {
-                    let value = |s: &Sample| match column {
-                        1 => s.latency_ns.cast_signed(),
-                        _ => i32::from(s.outcome),
-                    };
-                    let values: Vec<i32> = rows.iter().map(value).collect();
+                    let values: Vec<i32> = rows.iter().map(|s| i32::from(s.outcome)).collect();
                     w.write_batch(&values, None, None)?;
                 }
                 _ => unreachable!("the schema has only integers"),
@@ -90,16 +96,17 @@ impl SampleWriter {
 }
 
 pub(crate) fn read_samples(path: &Path, mut each: impl FnMut(Sample)) -> Result<u64, StoreError> {
-    let reader = parquet_file::open(path, SCHEMA, SAMPLES_VERSION)?;
+    let schema_of = |version| if version > 1 { SCHEMA } else { FIRST_SCHEMA };
+    let reader = parquet_file::open(path, schema_of, SAMPLES_VERSION)?;
     let mut total = 0;
     let mut starts: Vec<i64> = Vec::with_capacity(BATCH);
-    let mut latencies: Vec<i32> = Vec::with_capacity(BATCH);
+    let mut latencies: Vec<u64> = Vec::with_capacity(BATCH);
     let mut outcomes: Vec<i32> = Vec::with_capacity(BATCH);
     for group in 0..reader.num_row_groups() {
         let [mut start, mut latency, mut outcome] = columns(path, &reader, group)?;
         loop {
             let n = read_column!(path, start, Int64ColumnReader, BATCH, starts)?;
-            let m = read_column!(path, latency, Int32ColumnReader, BATCH, latencies)?;
+            let m = read_latencies(path, &mut latency, &mut latencies)?;
             let o = read_column!(path, outcome, Int32ColumnReader, BATCH, outcomes)?;
             if n != m || n != o {
                 return Err(StoreError::damaged_trial(path, "its columns differ in length"));
@@ -111,11 +118,26 @@ pub(crate) fn read_samples(path: &Path, mut each: impl FnMut(Sample)) -> Result<
             for ((s, l), o) in starts.iter().zip(&latencies).zip(&outcomes) {
                 each(Sample {
                     start_ns: s.cast_unsigned(),
-                    latency_ns: l.cast_unsigned(),
+                    latency_ns: *l,
                     outcome: o.cast_unsigned().to_le_bytes()[0],
                 });
             }
         }
     }
     Ok(total)
+}
+
+/// Reads latencies, of which those of version 1 are half as wide; how many there were.
+fn read_latencies(path: &Path, column: &mut ColumnReader, into: &mut Vec<u64>) -> Result<usize, StoreError> {
+    into.clear();
+    if matches!(column, ColumnReader::Int32ColumnReader(_)) {
+        let mut narrow: Vec<i32> = Vec::with_capacity(BATCH);
+        let n = read_column!(path, *column, Int32ColumnReader, BATCH, narrow)?;
+        into.extend(narrow.iter().map(|l| u64::from(l.cast_unsigned())));
+        return Ok(n);
+    }
+    let mut wide: Vec<i64> = Vec::with_capacity(BATCH);
+    let n = read_column!(path, *column, Int64ColumnReader, BATCH, wide)?;
+    into.extend(wide.iter().map(|l| l.cast_unsigned()));
+    Ok(n)
 }

@@ -134,7 +134,8 @@ pub struct Comparison {
     /// missed one; the interval allows for it. `None` where they show one, and in older runs.
     #[serde(default)]
     pub levels: Option<f64>,
-    /// The interval that the verdict was read off: `interval`, widened for the family.
+    /// The interval that the verdict was read off: `interval`, widened for the family. Where only a bound is known, of this too only
+    /// that end.
     #[serde(default)]
     pub corrected: Option<(f64, f64)>,
     /// How often `corrected` misses the truth: 0.05 where the family is one comparison.

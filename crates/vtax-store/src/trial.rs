@@ -180,8 +180,15 @@ impl TrialWriter {
     /// Takes intervals and samples out of `record`, so that its journal line stays small.
     pub(crate) fn finish(mut self, record: &mut TrialRecord) -> Result<(), StoreError> {
         for (place, observation) in record.observations.iter_mut().enumerate() {
-            if let Some(load) = observation.result.as_mut().and_then(Finding::load_mut) {
-                self.course(place, load, observation.started_unix_ms)?;
+            match &mut observation.result {
+                // How a test of storage went along is in no file: it is what it found in all that counts.
+                Some(Finding::Storage(found)) => forget_course(&mut found.result.load),
+                Some(result) => {
+                    if let Some(load) = result.load_mut() {
+                        self.course(place, load, observation.started_unix_ms)?;
+                    }
+                }
+                None => {}
             }
         }
         if let Some(w) = self.samples.take() {
@@ -231,10 +238,16 @@ impl TrialWriter {
             write_histograms(&directory, load, started_unix_ms)?;
             files::sync_directory(&directory)?;
         }
-        load.intervals.clear();
-        load.connections.clear();
+        forget_course(load);
         Ok(())
     }
+}
+
+/// Takes what grows with the length of a load out of it, as the journal must not.
+fn forget_course(load: &mut LoadResult) {
+    load.samples.clear();
+    load.intervals.clear();
+    load.connections.clear();
 }
 
 /// Where the files of the observation at `place` are.

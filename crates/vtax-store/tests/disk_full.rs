@@ -66,7 +66,7 @@ fn one_trial(run: &mut vtax_store::RunWriter) -> Result<(), StoreError> {
     let mut trial = run.begin_trial("native.bridge.http", "latency", 0)?;
     let noise = |i: u32| i.wrapping_mul(2_654_435_761);
     let samples: Vec<Sample> = (0..20_000)
-        .map(|i| Sample { start_ns: u64::from(noise(i)), latency_ns: noise(i + 1), outcome: 0 })
+        .map(|i| Sample { start_ns: u64::from(noise(i)), latency_ns: noise(i + 1).into(), outcome: 0 })
         .collect();
     trial.samples(&samples)?;
     let mut record = record();

@@ -8,9 +8,11 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use support::{load, plan, record};
+use vtax_load::storage::{CacheEvidence, Facts, IoCounters, StorageResult, Verified};
 use vtax_plan::model::{CommandService, Plan, Ready, ServiceKind};
 use vtax_probe::{CpuTimes, InterfaceCounters, Snapshot, TaskTimes};
 use vtax_store::record::{CapacityOutcome, Finding, InvalidReason, JournalEntry, Observation, Validity};
+use vtax_store::storage::StorageFinding;
 use vtax_store::{
     CALIBRATION_VERSION, CalibratedEffect, Calibration, JOURNAL_MINOR, PROVENANCE_VERSION, Provenance,
     RunDir, RunWriter, StoreError, TrialEvent,
@@ -171,6 +173,65 @@ fn a_number_json_lacks_is_refused_before_it_is_written() {
     assert!(matches!(run.finish_trial(trial, bad), Err(StoreError::Unwritable { .. })));
     one_trial(&mut run);
     assert_eq!(run.run().trials().unwrap().len(), 1);
+}
+
+/// Readers refuse a run with such a line as a whole, its other trials with it.
+#[test]
+fn a_line_that_is_too_long_to_read_is_refused_before_it_is_written() {
+    const LIMIT: usize = 16 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = create(&dir.path().join("run"));
+    let with = |bytes: usize| {
+        let mut record = record();
+        record.facts.insert("text".to_owned(), "a".repeat(bytes));
+        record
+    };
+    let trial = run.begin_trial("native.bridge.http", "latency", 0).unwrap();
+    let error = run.finish_trial(trial, with(LIMIT)).unwrap_err();
+    assert!(matches!(error, StoreError::Unwritable { .. }), "{error}");
+    assert!(error.to_string().contains("less than 16 MiB can be read; a shorter measurement"), "{error}");
+    // Where the rest of the line is some KiB, a little less fits.
+    let trial = run.begin_trial("native.bridge.http", "latency", 0).unwrap();
+    run.finish_trial(trial, with(LIMIT - (64 << 10))).unwrap();
+    one_trial(&mut run);
+    assert_eq!(run.run().trials().unwrap().len(), 2);
+}
+
+/// The courses of hours of tests made lines that were too long to be read.
+#[test]
+fn the_course_of_a_test_of_storage_is_not_in_the_journal() {
+    let result = StorageResult {
+        load: load(),
+        record: 4096,
+        processes: Vec::new(),
+        verified: Verified::default(),
+        failures: Vec::new(),
+        first_failure: None,
+        cache: CacheEvidence::default(),
+        io: IoCounters::default(),
+        facts: Facts::default(),
+        read_back: None,
+        beside: Vec::new(),
+    };
+    let found = StorageFinding {
+        result,
+        host: None,
+        server: None,
+        server_cache: None,
+        client: None,
+        steady_state: None,
+    };
+    let mut written = record();
+    written.observations = vec![Observation::whole(0, Finding::Storage(Box::new(found)))];
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = create(&dir.path().join("run"));
+    let trial = run.begin_trial("native.bridge.http", "latency", 0).unwrap();
+    run.finish_trial(trial, written).unwrap();
+    let trials = run.run().trials().unwrap();
+    let stored = &trials[0].observations[0].storage().unwrap().result.load;
+    assert!(stored.intervals.is_empty() && stored.samples.is_empty());
+    // What it found in all is there.
+    assert_eq!((&stored.latency, &stored.counts), (&load().latency, &load().counts));
 }
 
 /// The error of opening a run after `change`, as text.
@@ -371,4 +432,19 @@ fn a_run_and_its_trials_have_one_identity() {
         ids.push(id);
     }
     assert_ne!(ids[0], ids[1]);
+}
+
+#[test]
+fn a_plan_with_many_requests_is_stored_and_read() {
+    let text = "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: http\nmeasure: throughput\n\
+                workload: {http: {targets_file: targets.txt}}\n";
+    let dir = tempfile::tempdir().unwrap();
+    let (file, run) = (dir.path().join("plan.yaml"), dir.path().join("run"));
+    fs::write(&file, text).unwrap();
+    // More nodes of YAML than the parser takes for harmless by itself.
+    let targets: String = (0..15_000).map(|n| format!("/bytes/{n}\n")).collect();
+    fs::write(dir.path().join("targets.txt"), targets).unwrap();
+    let plan = vtax_plan::load(&file, &[] as &[&str]).unwrap();
+    let stored = RunDir::create(&run, &plan, &provenance()).unwrap();
+    assert_eq!(stored.run().plan().unwrap(), plan);
 }

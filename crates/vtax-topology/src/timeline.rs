@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
-/// Most entries that are kept of one fault.
+/// Most entries that are kept of one fault, until the next.
 pub const MOST_ENTRIES: usize = 2_000;
 /// The longest text of an entry.
 const LONGEST: usize = 300;
@@ -25,7 +25,7 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// vtax, which did it on purpose.
+    /// vtax: what it did on purpose, and what it left out.
     Fault,
     /// The kernel: interfaces, routes, labels.
     Kernel,
@@ -33,12 +33,17 @@ pub enum Source {
     Daemon(String),
 }
 
-/// Puts entries in order of time and keeps those of a time; of too many the first.
+/// Puts entries in order of time and keeps those of a time; of too many the first, and one that says how many are left out.
 #[must_use]
 pub fn between(mut entries: Vec<Entry>, from: Nanos, to: Nanos) -> Vec<Entry> {
     entries.retain(|entry| (from..=to).contains(&entry.at));
     entries.sort_by_key(|entry| entry.at);
+    let left_out = entries.len().saturating_sub(MOST_ENTRIES);
     entries.truncate(MOST_ENTRIES);
+    if let Some(last) = entries.last().filter(|_| left_out > 0) {
+        let text = format!("{left_out} later entries are left out");
+        entries.push(Entry { at: last.at, router: "all".to_owned(), source: Source::Fault, text });
+    }
     entries
 }
 
@@ -139,6 +144,11 @@ mod tests {
         };
         let kept = between([9, 3, 5, 1].map(entry).to_vec(), Nanos(3), Nanos(8));
         assert_eq!(kept.iter().map(|entry| entry.at.0).collect::<Vec<_>>(), [3, 5]);
+        let many = |count: u64| between((0..count).map(entry).collect(), Nanos::ZERO, Nanos(u64::MAX));
+        assert!(many(2_000).iter().all(|entry| entry.text.is_empty()));
+        let cut = many(2_345);
+        assert_eq!((cut.len(), cut[2_000].at, cut[1_999].at), (2_001, Nanos(1_999), Nanos(1_999)));
+        assert_eq!(cut[2_000].text, "345 later entries are left out");
     }
 
     proptest! {

@@ -129,8 +129,8 @@ enum PortState {
     /// The guest hasn't opened it yet.
     #[default]
     Closed,
-    /// It was opened.
-    Opened,
+    /// It was opened, at this time.
+    Opened(Instant),
     /// QEMU is gone, and the guest hadn't opened it.
     Gone,
 }
@@ -146,7 +146,7 @@ impl AgentPort {
                 if event.name != "VSERPORT_CHANGE" || id != Some("agent") || open != Some(true) {
                     return;
                 }
-                PortState::Opened
+                PortState::Opened(event.arrived)
             }
         };
         let mut state = lock(&self.state);
@@ -296,6 +296,15 @@ impl Vm {
         self.started
     }
 
+    /// When the guest's agent opened its end of the stream; `None`: it hasn't.
+    #[must_use]
+    pub fn opened(&self) -> Option<Instant> {
+        match *lock(&self.agent_port.state) {
+            PortState::Opened(at) => Some(at),
+            PortState::Closed | PortState::Gone => None,
+        }
+    }
+
     /// The stream to the guest's agent. It ends when QEMU ends. All copies are one stream.
     ///
     /// # Errors
@@ -368,7 +377,7 @@ impl Vm {
         let state = lock(&self.agent_port.state);
         let state = *wait_timeout_while(&self.agent_port.changed, state, left, |s| *s == PortState::Closed);
         match state {
-            PortState::Opened => Ok(()),
+            PortState::Opened(_) => Ok(()),
             PortState::Closed => {
                 let waited = self.started.elapsed().as_secs_f64();
                 Err(self.failure(format!("not ready {waited:.1} s after its start")))
@@ -479,10 +488,11 @@ mod tests {
             port.note(Some(&other));
             assert_eq!(*lock(&port.state), PortState::Closed, "{other:?}");
         }
-        port.note(Some(&event("VSERPORT_CHANGE", json!({"id": "agent", "open": true}))));
-        assert_eq!(*lock(&port.state), PortState::Opened);
+        let opens = event("VSERPORT_CHANGE", json!({"id": "agent", "open": true}));
+        port.note(Some(&opens));
+        assert_eq!(*lock(&port.state), PortState::Opened(opens.arrived));
         port.note(None);
-        assert_eq!(*lock(&port.state), PortState::Opened, "it was ready before QEMU ended");
+        assert_eq!(*lock(&port.state), PortState::Opened(opens.arrived), "it was ready before QEMU ended");
         let port = AgentPort::default();
         port.note(None);
         assert_eq!(*lock(&port.state), PortState::Gone);

@@ -391,6 +391,8 @@ fn a_calibration_is_kept_found_and_taken_along() {
     assert!(String::from_utf8_lossy(&ran.stderr).contains("testbed calibrated"), "{ran:?}");
     let taken = std::fs::read_to_string(Path::new(&again).join("calibration.json")).expect("taken along");
     assert!(taken.contains(key));
+    let refused = vtax(&["calibrate", "--resume", &again]);
+    expect(&refused, 2, &["compares environments with one another", "vtax run --resume"]);
 }
 
 #[test]

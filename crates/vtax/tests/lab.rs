@@ -185,9 +185,9 @@ fn a_lab_stands_is_broken_and_mended_and_goes() {
     assert!(up.comes_to(&one, true));
     let output = vtax(&["lab", "down", "--lab", name.as_str()]);
     assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(daemons_of(&one), 0, "it is down when that is said");
     let mut up = up;
     assert!(up.child.wait().unwrap().success());
-    assert_eq!(daemons_of(&one), 0);
     let (well, why) = up.exec("h1", "true");
     assert!(!well && why.contains("no lab `"), "{why}");
 }
@@ -376,6 +376,41 @@ fn any_cell_stands_with_its_service_and_its_path_is_cut_by_hand() {
     assert!(refused.contains("this testbed has no routers"), "{refused}");
     let (well, why) = up.exec("pe1", "true");
     assert!(!well && why.contains("there is no node `pe1`; there are client, sut"), "{why}");
+}
+
+/// A plan with several systems, one of which has its files on a disk.
+const SEVERAL: &str = "
+vtax: 1
+name: several
+baseline: native
+environments: [{native: {count: 2}}]
+services: http
+workload: {http: {target: /bytes/10}}
+measure: capacity
+systems:
+  name: busy
+  beside: {name: files, service: {ftp: {backend: disk}}, workload: {ftp: {}}, load: idle}
+";
+
+#[test]
+fn a_cell_stands_as_its_trials_have_it() {
+    if !need(&[Need::Root]) || !installed(&["pasta"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("plan.yaml");
+    fs::write(&file, SEVERAL).unwrap();
+    let name = format!("s{}", std::process::id());
+    let (up, said) = Up::with(&file, &name, &["--service"]);
+    assert!(said.contains(": client, sut, sut-2, sut-3\n"), "{said}");
+    let listen = ["sut", "sut-2", "sut-3"].map(|node| format!("  {node}'s service listens at "));
+    assert!(listen.iter().all(|words| said.contains(words)), "{said}");
+    let (well, why) = up.exec("sut-3", "true");
+    assert!(well, "{why}");
+    // A path that has to know which port is published.
+    fs::write(&file, PLAIN.replace("[direct, bridge]", "[direct, pasta]")).unwrap();
+    let (_up, said) = Up::with(&file, &format!("p{name}"), &["--service", "--cell", "native.pasta.http"]);
+    assert!(said.contains("  its service listens at "), "{said}");
 }
 
 #[test]

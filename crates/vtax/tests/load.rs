@@ -69,11 +69,60 @@ fn a_server_that_is_not_there_is_no_success() {
     }
     expect(&load(&["--search"]), 1, &["nothing to search", "refused"]);
     expect(&load(&["--search", "--rate", "50/s"]), 1, &["even", "was too much"]);
+    expect(&load(&["--search", "--max", "0.3/s"]), 2, &["--max", "a search tries no rate below 0.5/s"]);
     expect(&vtax(&["load", "redis", &nobody, "--rate", "50/s"]), 1, &["first value of each key", "refused"]);
     for test in ["tcp", "udp", "rr", "voice"] {
         expect(&vtax(&["load", test, &nobody]), 1, &[&nobody, "--server` running there?"]);
     }
     expect(&vtax(&["load", "http", "http://no.such.host.invalid/", "--rate", "1/s"]), 2, &["no.such.host"]);
+}
+
+/// Whoever asks for a certificate to be checked must not believe that it was.
+#[test]
+fn what_would_have_no_effect_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let there = directory.path().join("there");
+    std::fs::write(&there, "").expect("written");
+    let there = there.to_str().expect("UTF-8");
+    let authority = ["--authority", there];
+    let offers: [&[&str]; 3] = [&authority, &["--tls-version", "1.3"], &["--cipher", "any"]];
+    let of_https: [&[&str]; 4] = [&["--group", "x25519"], &["--no-resume"], &["--sni", "a"], &["--no-alpn"]];
+    let of_plans: [&[&str]; 7] = [
+        &["--chunked"],
+        &["--expect-continue"],
+        &["--compression", "none"],
+        &["--expect-status", "200"],
+        &["--expect-length", "1B"],
+        &["--expect-text", "a"],
+        &["--expect-header", "a: b"],
+    ];
+    let refused = |load: &[&str], more: &[&str], words: &str| {
+        expect(&vtax(&[&["load"][..], load, more].concat()), 2, &[words, more[0]]);
+    };
+    for more in offers.iter().chain(&of_https) {
+        refused(&["http", "http://127.0.0.1:1/", "--rate", "1/s"], more, "need an https:// URL");
+    }
+    for more in offers.iter().chain(&[&["--clear-data"][..], &["--no-resume"]]) {
+        refused(&["ftp", "127.0.0.1:1", "--rate", "1/s"], more, "need --tls explicit or implicit");
+    }
+    for more in of_plans {
+        refused(
+            &["http", "http://127.0.0.1:1/", "--rate", "1/s", "--plan", there],
+            more,
+            "cannot be used with",
+        );
+    }
+    for more in offers {
+        refused(&["sip", "127.0.0.1:1"], more, "need --transport tls");
+        refused(&["sip", "127.0.0.1:0", "--uas"], more, "need --transport tls");
+    }
+    for transport in ["tcp", "tls"] {
+        refused(&["sip", "127.0.0.1:0", "--uas"], &["--transport", transport], "over UDP alone");
+    }
+    let all = vtax(&["load", "sip", "--uas", "0.0.0.0:0"]);
+    expect(&all, 2, &["0.0.0.0:0", "give the one address that peers reach it at"]);
+    let direct = vtax(&["load", "storage", "file:/nowhere", "--cache", "warm", "--direct"]);
+    expect(&direct, 2, &["cache", "direct operations pass the page cache by"]);
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use serde_json::Value;
 use vtax_fixture::{Options, create};
-use vtax_testkit::runs::SMALL_PLAN;
+use vtax_testkit::runs::{SMALL_PLAN, each_once};
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -53,7 +54,11 @@ fn a_first_plan_is_written_accepted_and_never_overwritten() {
     expect(&vtax(&[&["init", name(&file)], &options[..]].concat()), 0, &["vtax check ", "vtax run "]);
     let written = std::fs::read_to_string(&file).expect("a plan");
     assert!(written.contains("# ") && written.contains("services: redis"), "{written}");
-    expect(&vtax(&["check", name(&file)]), 0, &["2 cells", "no trial starts after 5 min"]);
+    expect(
+        &vtax(&["check", name(&file)]),
+        0,
+        &["2 cells", "no trial beyond `repeat.min` starts after 5 min"],
+    );
     expect(&vtax(&["init", name(&file)]), 2, &["is there already"]);
     assert_eq!(std::fs::read_to_string(&file).expect("it stays"), written);
     let own = directory.path().join("own.yaml");
@@ -135,8 +140,7 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
     create(&path("measured"), &options).expect("a run");
     // Copies the run where it is asked to measure one.
     let program = format!(
-        "#!/bin/sh\nif [ \"$2\" = --resume ]; then\n  echo \"resumed $3\"\n  \
-         echo '{{\"event\":\"completed\"}}' >> \"$3/journal.jsonl\"\nelif [ \"$1\" = run ]; then\n  [ \"$2\" = plan.yaml ] && [ \"$3\" = --out ] || exit 9\n  \
+        "#!/bin/sh\nif [ \"$1\" = run ]; then\n  [ \"$2\" = plan.yaml ] && [ \"$3\" = --out ] || exit 9\n  \
          cp -r {} \"$4\"\nelse\n  exec {VTAX} \"$@\"\nfi\n",
         path("measured").display()
     );
@@ -165,13 +169,11 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
     let journal = std::fs::read_to_string(path("baseline/journal.jsonl")).expect("a journal");
     let cut: String =
         journal.lines().filter(|l| !l.contains("\"completed\"")).map(|l| format!("{l}\n")).collect();
-    std::fs::write(path("baseline/journal.jsonl"), cut).expect("written");
-    let resumed = gate("capacity");
-    assert!(
-        text(&resumed).contains("cut short") && text(&resumed).contains("resumed "),
-        "{}",
-        text(&resumed)
-    );
+    std::fs::write(path("baseline/journal.jsonl"), &cut).expect("written");
+    // What was cut short was made by the unchanged service, and isn't gone on with by the changed one.
+    expect(&gate("capacity"), 2, &["is incomplete", "remove it", "run --resume"]);
+    assert_eq!(std::fs::read_to_string(path("baseline/journal.jsonl")).expect("a journal"), cut);
+    assert!(!path("out/run").exists());
     std::fs::write(path("baseline/journal.jsonl"), journal).expect("written");
     expect(&gate("no-such-metric"), 2, &["no-such-metric"]);
     let none = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/gate.sh")).output();
@@ -259,5 +261,32 @@ fn a_plan_runs_on_machines_that_lack_something() {
         for word in [told, "\"event\":\"completed\"", "reported"] {
             assert!(said.contains(word), "{machine}: `{word}` is not in:\n{said}");
         }
+    }
+}
+
+/// How much others took of the CPUs of a trial's system, a busy machine decides; that vtax's own generator is none of them, it doesn't.
+#[test]
+fn on_one_cpu_the_generator_is_no_other_process() {
+    if !vtax_sys::require::need(&[vtax_sys::require::Need::Ns]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("vtax-on-one-cpu");
+    std::fs::write(&program, format!("#!/bin/sh\nexec taskset -c 0 {VTAX} \"$@\"\n")).expect("written");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it is there");
+    let plan = SMALL_PLAN.replace("50/s", "1000/s");
+    let trials = each_once(name(&program), directory.path(), &plan, &[], 2);
+    let has_result = |trial: &&Value| trial["observations"].as_array().is_some_and(|all| !all.is_empty());
+    let measured: Vec<&Value> = trials.iter().filter(has_result).collect();
+    assert!(!measured.is_empty(), "{trials:#?}");
+    for trial in measured {
+        let facts = &trial["facts"];
+        let share = |fact: &str| facts[fact].as_str().and_then(|text| text.parse::<f64>().ok()).expect(fact);
+        let told = |noise: &str| noise.split_once("other processes used ")?.1.split(' ').next()?.parse().ok();
+        // From 3 % on it is told.
+        let others = facts["noise"].as_str().and_then(told).map_or(0.03, |percent: f64| percent / 100.0);
+        let own = share("host.sut_cpus_busy") - others;
+        // A thousand requests a second cost this generator about a fifth of a CPU.
+        assert!(own > share("host.sut_cpus_used") + 0.05, "{facts:#}");
     }
 }

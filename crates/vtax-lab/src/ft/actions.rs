@@ -101,7 +101,8 @@ impl Shared {
     /// From now on the secondary can take over.
     pub(crate) fn armed(&self, host: usize, started: Instant, snapshot: Option<Arc<Snapshot>>) {
         let mut roles = lock(&self.roles);
-        (roles.busy, roles.armed, roles.snapshot) = (false, Some(Instant::now()), snapshot);
+        roles.settle(&self.changed);
+        (roles.armed, roles.snapshot) = (Some(Instant::now()), snapshot);
         // Both tell of each checkpoint, and when it was: nothing waits for that but what the guest's agent says.
         for member in [&roles.primary, &roles.secondary].into_iter().flatten() {
             member.replica.set_patient(true);
@@ -113,7 +114,7 @@ impl Shared {
     /// What was begun to protect the guest comes to nothing.
     pub(crate) fn not_armed(&self, host: usize, error: &LabError) {
         let mut roles = lock(&self.roles);
-        roles.busy = false;
+        roles.settle(&self.changed);
         let unfinished = roles.secondary.take();
         drop(roles);
         self.relay.let_go();
@@ -188,7 +189,7 @@ pub(crate) fn hand_over(shared: &Arc<Shared>) -> Result<Handed> {
     }
     let moved = hand_over_to(shared, &source, secondary.as_ref(), armed.is_some());
     let mut roles = lock(&shared.roles);
-    roles.busy = false;
+    roles.settle(&shared.changed);
     match moved {
         Ok(Moved { target, stopped, ran }) => {
             let host = target.host;

@@ -232,18 +232,17 @@ impl FtPair {
     pub fn statistics(&self) -> Vec<CheckpointStatistics> {
         self.shared.hear();
         let mut all = lock(&self.shared.finished).statistics.clone();
-        let roles = lock(&self.shared.roles);
-        if let (Some(primary), Some(_)) = (&roles.primary, roles.armed) {
+        if let Some(primary) = lock(&self.shared.roles).protected() {
             all.push(lock(&primary.checkpoints).statistics());
         }
         all
     }
 
-    /// Pauses of the present armed time in microseconds, in order.
+    /// Pauses of the present armed time in microseconds, in order; none while the guest isn't protected.
     #[must_use]
     pub fn pauses_us(&self) -> Vec<u32> {
         let roles = lock(&self.shared.roles);
-        roles.primary.as_ref().map(|p| lock(&p.checkpoints).pauses_us().to_vec()).unwrap_or_default()
+        roles.protected().map(|primary| lock(&primary.checkpoints).pauses_us().to_vec()).unwrap_or_default()
     }
 
     /// Pauses of all armed times so far in microseconds, in order; after a million, those of ended times are

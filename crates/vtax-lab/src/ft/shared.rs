@@ -90,7 +90,7 @@ pub(crate) struct Roles {
     pub(crate) secondary: Option<Member>,
     /// Since when the secondary could take over.
     pub(crate) armed: Option<Instant>,
-    /// A thread is busy changing roles.
+    /// A thread is busy changing roles; over with [`settle`](Self::settle).
     pub(crate) busy: bool,
     /// The guest is to be protected whenever that is possible.
     pub(crate) wanted: bool,
@@ -99,6 +99,20 @@ pub(crate) struct Roles {
     pub(crate) ending: bool,
     /// The last complete one, where that is how the guest is protected; the secondary's host has it.
     pub(crate) snapshot: Option<Arc<Snapshot>>,
+}
+
+impl Roles {
+    /// No thread changes roles any more: who waits for that goes on as soon as it has the lock. Not told, it would sleep out its time.
+    pub(crate) fn settle(&mut self, changed: &Condvar) {
+        self.busy = false;
+        changed.notify_all();
+    }
+
+    /// The primary while it is protected: what it counts then are checkpoints. A copy that has taken over still has its own
+    /// counts of the time before, and whoever is copied or moved stands still as well.
+    pub(crate) fn protected(&self) -> Option<&Member> {
+        self.primary.as_ref().filter(|_| self.armed.is_some())
+    }
 }
 
 /// Pauses of ended times that are kept.
@@ -238,5 +252,23 @@ impl Shared {
             let room = MOST_PAUSES.saturating_sub(finished.pauses_us.len());
             finished.pauses_us.extend(checkpoints.pauses_us().iter().take(room));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_settled_roles_is_told() {
+        let (roles, changed) = (Mutex::new(Roles { busy: true, ..Roles::default() }), Condvar::new());
+        let within = Duration::from_secs(60);
+        std::thread::scope(|scope| {
+            let held = lock(&roles);
+            // It gets the lock only when this thread waits for it, and has let it go by then.
+            scope.spawn(|| lock(&roles).settle(&changed));
+            let (roles, waited) = changed.wait_timeout_while(held, within, |roles| roles.busy).unwrap();
+            assert!(!roles.busy && !waited.timed_out());
+        });
     }
 }

@@ -30,13 +30,11 @@ impl Shared {
         while self.may_go_on(primary, &secondary, interval) {
             let taken = self.snapshot(primary, &secondary);
             let mut roles = lock(&self.roles);
-            roles.busy = false;
+            roles.settle(&self.changed);
             // One that failed leaves the one before; why it failed, the supervisor finds out.
             if let (Ok(snapshot), true) = (taken, unchanged(&roles, primary, &secondary)) {
                 roles.snapshot = Some(snapshot);
             }
-            drop(roles);
-            self.changed.notify_all();
         }
     }
 

@@ -286,9 +286,10 @@ impl Supervisor {
     fn take_over(&mut self) {
         let started = unix_time();
         let mut roles = lock(&self.shared.roles);
-        if let Some(old) = roles.primary.take() {
-            self.shared.finish_statistics(&old);
+        if let Some(old) = roles.protected() {
+            self.shared.finish_statistics(old);
         }
+        roles.primary = None;
         let armed = roles.armed.take().is_some();
         let (secondary, snapshot) = (roles.secondary.take(), roles.snapshot.take());
         drop(roles);
@@ -430,7 +431,7 @@ impl Supervisor {
                 self.helpers.push(helper);
             }
             // The next attempt may find room for a thread.
-            Err(_) => lock(&self.shared.roles).busy = false,
+            Err(_) => lock(&self.shared.roles).settle(&self.shared.changed),
         }
     }
 

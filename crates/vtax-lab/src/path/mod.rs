@@ -99,6 +99,7 @@ pub(crate) fn build(site: &mut Site<'_>) -> Result<Built> {
     builder.suits(site.spec).map_err(refused)?;
     let mut built = builder.build(site)?;
     built.parts.add_facts(builder.facts(path));
+    built.parts.on_any_cpu = builder.is_on_any_cpu();
     routers::add_routes(&mut built, site.slot);
     Ok(built)
 }

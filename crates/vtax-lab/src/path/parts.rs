@@ -30,6 +30,8 @@ pub(crate) struct PathParts {
     pub(crate) published: Vec<IpAddr>,
     /// What stands in its middle, where that has to prove itself.
     pub(crate) passage: Option<Box<dyn Passage>>,
+    /// Threads of the kernel work for it on any CPU of the host.
+    pub(crate) on_any_cpu: bool,
     facts: BTreeMap<String, String>,
 }
 

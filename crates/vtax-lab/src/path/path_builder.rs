@@ -28,6 +28,11 @@ pub(crate) trait PathBuilder {
     /// Where something is refused; what was built until then is taken down.
     fn build(&self, site: &mut Site<'_>) -> Result<Built>;
 
+    /// Whether threads of the kernel work for it on any CPU of the host, so that of a CPU's time nobody can say whose it is.
+    fn is_on_any_cpu(&self) -> bool {
+        false
+    }
+
     /// What a plan says about such a path that a report needs beside what was measured.
     fn facts(&self, path: &NetPath) -> Vec<(String, String)> {
         vec![

@@ -143,17 +143,17 @@ pub(super) fn shared(path: &NetPath) -> LinkProperties {
 
 /// Waits until the next system may start: after the one before, in a row.
 fn await_turn(order: StartOrder, before: &Placed) -> Result<()> {
-    match (order, before.node.vm()) {
-        (StartOrder::Gap(gap), _) => {
-            thread::sleep(gap.into());
-            Ok(())
+    match order {
+        StartOrder::Together => {}
+        StartOrder::Gap(gap) => thread::sleep(gap.into()),
+        StartOrder::OneByOne => {
+            let until = Instant::now() + BOOT_WITHIN;
+            // What isn't a virtual machine is up at once.
+            let booted = before.node.ask_vm(|vm| vm.wait_ready(until)).unwrap_or(Ok(()));
+            booted.map_err(|source| LabError::Vm { node: before.node.name().to_owned(), source })?;
         }
-        (StartOrder::OneByOne, Some(vm)) => vm
-            .wait_ready(Instant::now() + BOOT_WITHIN)
-            .map_err(|source| LabError::Vm { node: before.node.name().to_owned(), source }),
-        // What isn't a virtual machine is up at once.
-        (StartOrder::Together | StartOrder::OneByOne, _) => Ok(()),
     }
+    Ok(())
 }
 
 /// The client's side of the path.

@@ -78,6 +78,11 @@ impl PathBuilder for Wireguard {
         Ok(built)
     }
 
+    /// The kernel has a packet encrypted by the next CPU's worker, whichever that is.
+    fn is_on_any_cpu(&self) -> bool {
+        true
+    }
+
     fn facts(&self, path: &NetPath) -> Vec<(String, String)> {
         vec![
             ("path.kind".to_owned(), PathKind::Wireguard.word().to_owned()),
@@ -163,6 +168,12 @@ impl Passage for Tunnel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::bridge::Bridge;
+
+    #[test]
+    fn any_cpu_may_encrypt() {
+        assert!(Wireguard.is_on_any_cpu() && !Bridge.is_on_any_cpu());
+    }
 
     #[test]
     fn an_end_knows_its_own_key_and_the_others_public_one() {

@@ -23,6 +23,12 @@ pub(crate) fn kemari_survives_kills(world: &mut World) {
     let supervision = pair.supervision_cpu();
     let first = kill_primary(&pair, &questioner, 1);
     assert!(pair.supervision_cpu() >= supervision, "what the dead host used was used");
+    // The other host is dead, so it can't be protected again yet.
+    assert_eq!(
+        pair.pauses_us().len(),
+        0,
+        "the pauses of the copy that took over were no pauses of the guest"
+    );
     repaired(&pair);
     goes_on(&pair, &questioner, 50);
     let second = kill_primary(&pair, &questioner, 2);

@@ -148,6 +148,7 @@ fn colo_survives_twice(world: &World, pair: &FtPair) -> vtax_lab::Result<()> {
     for nth in 1..=2 {
         copy_lasts(pair, &questioner)?;
         let first = try_kill_primary(pair, &questioner, nth)?;
+        assert_eq!(pair.pauses_us().len(), 0, "what the copy counted before is none of the guest's");
         println!("  armed in {took}, first answer after {first:?}");
         repaired(pair);
         questioner.wait_answers(50, SOON)?;

@@ -184,6 +184,7 @@ fn ask(client: &Client, target: SocketAddr) -> LoadResult {
         seed: 1,
         samples: false,
         interval: Nanos::from_secs(1),
+        drain: Nanos::from_secs(1),
     };
     let run = || -> Result<LoadAnswer, AgentError> {
         client.open_load(&LoadSpec::Http(HttpSpec { pool, requests }))?;

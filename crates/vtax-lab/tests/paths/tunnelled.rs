@@ -53,6 +53,7 @@ pub(crate) fn wireguard(lab: &mut Lab) {
     let mut stage = Stage::build(lab, &spec(EnvironmentKind::Native, path));
     let interfaces = stage.testbed.the_sut().node.interfaces().expect("it has interfaces");
     assert_eq!(interfaces[0].mtu, 1420);
+    assert!(stage.testbed.path_is_on_any_cpu());
     assert!(fact(&stage, "path.proof.passed_up") >= 1.0 && fact(&stage, "path.proof.passed_down") >= 1.0);
     let goodput = stage.carries(5e6, Duration::from_millis(300));
     println!("  {:.0} Mbit/s, {}; {:#?}", goodput / 1e6, stage.ping(), stage.testbed.path_facts());

@@ -6,7 +6,6 @@ use vtax_units::Nanos;
 use super::dialogue::Dialogue;
 use super::merge::{Course, merge};
 use super::recorder::{Recorder, Window};
-use super::spec::DRAIN_MAX;
 use super::timetable::Finding;
 use super::worker::{Crew, Job, Worker};
 use super::{ConnectionPool, Model, RequestStep};
@@ -127,7 +126,7 @@ fn job<D: Fn(usize) -> P, P: Dialogue>(part: &Part<'_, D, P>, workers: usize, ep
         per_connection: load.per_connection.unwrap_or(u32::MAX),
         open_ahead: open_ahead(step, load.per_connection) / workers as u32,
         window,
-        drain: pool.timeout.min(DRAIN_MAX).0,
+        drain: step.drain.min(pool.timeout).0,
         timeout: pool.timeout.0,
         epoch,
     }

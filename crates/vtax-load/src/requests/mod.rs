@@ -14,7 +14,6 @@ pub(crate) use dialogue::{Answer, Dialogue, Ended, Taken};
 pub(crate) use engine::{Part, Requests, run, run_together};
 pub(crate) use merge::{Course, merge};
 pub(crate) use recorder::{Outcome, Recorder, Window};
-pub(crate) use spec::DRAIN_MAX;
 pub use spec::{ConnectionPool, Model, RequestStep, Segment};
 pub(crate) use timetable::{Finding, Timetable, time_since};
 pub(crate) use worker::outcome_of;

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use vtax_units::Nanos;
 
-use crate::histogram::bounded;
+use crate::histogram::{LONGEST_NS, bounded};
 use crate::{ConnectionCounts, Counts, Progress, Sample};
 
 /// Samples are kept in pieces of this many, so that growing never copies.
@@ -87,9 +87,9 @@ impl Recorder {
         }
     }
 
-    /// When [`tick`](Self::tick) has something to do next.
+    /// When [`tick`](Self::tick) has something to do next: the last interval stays open for what comes after it.
     pub(crate) fn next_flush(&self) -> u64 {
-        self.next_flush
+        if self.next_flush < self.window.to { self.next_flush } else { u64::MAX }
     }
 
     /// Closes the intervals that have ended.
@@ -161,16 +161,14 @@ impl Recorder {
         match outcome {
             Outcome::Ok => {
                 self.counts.ok += 1;
-                self.latency.saturating_record(latency);
+                // Plain requests end by their timeout, so that the histogram grows for others alone, such as whole sessions.
+                let _ = self.latency.record(latency.min(LONGEST_NS));
             }
             failure => count_failure(&mut self.counts, failure, status),
         }
         if let Some(pieces) = &mut self.samples {
-            let sample = Sample {
-                start_ns: start - self.window.from,
-                latency_ns: u32::try_from(latency).unwrap_or(u32::MAX),
-                outcome: outcome as u8,
-            };
+            let sample =
+                Sample { start_ns: start - self.window.from, latency_ns: latency, outcome: outcome as u8 };
             keep(pieces, sample);
         }
     }
@@ -180,6 +178,18 @@ impl Recorder {
         if self.recorded(start) {
             self.counts.unfinished += 1;
         }
+    }
+
+    /// The same of one whose answer might still have come in time.
+    pub(crate) fn cut_short(&mut self, start: u64) {
+        self.unfinished(start);
+        self.counts.waiting += u64::from(self.recorded(start));
+    }
+
+    /// A start that nothing had come of when the load ended; `in_time` says that something still might have.
+    pub(crate) fn never_begun(&mut self, start: u64, in_time: bool) {
+        self.missed(start, false);
+        self.counts.waiting += u64::from(in_time && self.recorded(start));
     }
 
     pub(crate) fn connected(&mut self, now: u64) {
@@ -270,6 +280,44 @@ mod tests {
         assert_eq!((recorder.lateness.len(), recorder.missed_own), (3, 1));
         let samples = recorder.samples.unwrap().concat();
         assert_eq!(samples[0], Sample { start_ns: 0, latency_ns: 20, outcome: 0 });
+    }
+
+    #[test]
+    fn what_might_still_have_been_answered_is_told_from_what_is_lost() {
+        let window = Window { from: 100, to: 300, interval: 200 };
+        let mut recorder = Recorder::new(window, Nanos::from_millis(1), false);
+        // Each also once in the warm-up, which isn't recorded.
+        for start in [99, 100] {
+            (0..4).for_each(|_| recorder.started(start, None));
+            recorder.unfinished(start);
+            (0..3).for_each(|_| recorder.cut_short(start));
+            recorder.never_begun(start, true);
+            recorder.never_begun(start, false);
+        }
+        recorder.close();
+        let counts = &recorder.intervals[0].counts;
+        assert_eq!((counts.intended, counts.sent, counts.unfinished, counts.missed), (6, 4, 4, 2));
+        assert_eq!(counts.waiting, 4);
+        let mut twice = counts.clone();
+        twice.add(counts);
+        assert_eq!(twice.waiting, 8);
+    }
+
+    /// Whole sessions take longer than each of their transfers may.
+    #[test]
+    fn latencies_beyond_the_timeout_are_not_cut() {
+        let window = Window { from: 0, to: 10, interval: 10 };
+        let mut recorder = Recorder::new(window, Nanos::from_secs(1), true);
+        let times = [1_u64, 90, 1_000, 7_200].map(|seconds| seconds * 1_000_000_000);
+        times.into_iter().for_each(|end| recorder.ended(0, end, Outcome::Ok, 0));
+        recorder.close();
+        let near = |found: u64, time: u64| found.abs_diff(time) <= time / 1_000;
+        // Beyond an hour nothing is told apart.
+        let expected = [times[0], times[1], times[2], LONGEST_NS];
+        let found: Vec<u64> = recorder.intervals[0].latency.iter().map(|(latency, _)| *latency).collect();
+        assert!(found.iter().zip(expected).all(|(found, time)| near(*found, time)), "{found:?}");
+        let samples = recorder.samples.unwrap().concat();
+        assert_eq!(samples.iter().map(|sample| sample.latency_ns).collect::<Vec<_>>(), times);
     }
 
     #[test]

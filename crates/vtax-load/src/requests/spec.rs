@@ -16,8 +16,7 @@ pub struct ConnectionPool {
     pub target: SocketAddr,
     /// Connections; in an open loop the most that may be open at once.
     pub connections: u32,
-    /// A request not answered within this time, counted from its intended start, has failed. Also
-    /// bounds how long answers are waited for after the end, up to one second.
+    /// A request not answered within this time, counted from its intended start, has failed.
     pub timeout: Nanos,
     /// CPUs to pin workers to, one worker each; empty: one worker per CPU this process may use.
     pub cpus: CpuSet,
@@ -38,6 +37,9 @@ pub struct RequestStep {
     pub samples: bool,
     /// Length of the intervals in [`crate::LoadResult::intervals`].
     pub interval: Nanos,
+    /// How long what is under way at the end is waited for, and nothing longer than it may take: with the timeout of its requests
+    /// or more, each has its time. The step ends as soon as nothing is under way.
+    pub drain: Nanos,
 }
 
 /// More connections than one machine has descriptors for.
@@ -47,8 +49,6 @@ const INTERVALS_MAX: u64 = 10_000;
 const RATE_MAX: f64 = 1e8;
 /// Warm-up and duration each.
 const TIME_MAX: Nanos = Nanos::from_secs(30 * 24 * 3600);
-/// Longest wait for answers after a step's last start.
-pub(crate) const DRAIN_MAX: Nanos = Nanos::from_secs(1);
 
 impl ConnectionPool {
     /// Checks that these are connections that can be made.
@@ -79,6 +79,9 @@ impl RequestStep {
         if self.warmup > TIME_MAX {
             return refuse("warmup", format!("{} is longer than {TIME_MAX}", self.warmup));
         }
+        if self.drain > TIME_MAX {
+            return refuse("drain", format!("{} is longer than {TIME_MAX}", self.drain));
+        }
         if self.interval == Nanos::ZERO || self.duration.0 / self.interval.0 > INTERVALS_MAX {
             let reason =
                 format!("{} cuts {} into none or over {INTERVALS_MAX}", self.interval, self.duration);
@@ -93,7 +96,7 @@ impl RequestStep {
     /// The longest that the step takes: answers are waited for at its end.
     #[must_use]
     pub fn longest(&self) -> Duration {
-        Duration::from(self.warmup) + Duration::from(self.duration) + Duration::from(DRAIN_MAX)
+        Duration::from(self.warmup) + Duration::from(self.duration) + Duration::from(self.drain)
     }
 }
 

@@ -83,14 +83,25 @@ fn echo(line: &str, _count: u64, answers: &mut TcpStream) -> std::io::Result<()>
 }
 
 fn load(target: SocketAddr, connections: u32, depth: u32, model: Model) -> LoadResult {
-    let pool = ConnectionPool { target, connections, timeout: Nanos::from_secs(2), cpus: CpuSet::default() };
+    let times = (Nanos::from_millis(50), Nanos::from_secs(2), Nanos::from_secs(1));
+    load_until(target, (connections, depth), model, times)
+}
+
+fn load_until(
+    target: SocketAddr,
+    (connections, depth): (u32, u32),
+    model: Model,
+    (warmup, timeout, drain): (Nanos, Nanos, Nanos),
+) -> LoadResult {
+    let pool = ConnectionPool { target, connections, timeout, cpus: CpuSet::default() };
     let step = RequestStep {
         model,
-        warmup: Nanos::from_millis(50),
+        warmup,
         duration: Nanos::from_millis(300),
         seed: 1,
         samples: false,
         interval: Nanos::from_millis(100),
+        drain,
     };
     let load = Requests { pool: &pool, per_connection: None, dialogue: |_| Lines { depth, next: 0 } };
     let result = run(&load, &step, &Control::new()).unwrap();
@@ -121,6 +132,39 @@ fn an_open_loop_pipelines_where_connections_are_few() {
     let counts = load(address, 1, 64, model).counts;
     assert!(counts.ok > 20 && counts.errors.total() == 0, "{counts:?}");
     assert_eq!(counts.connects, 0, "it was connected in the warm-up and stays: {counts:?}");
+}
+
+/// At a given rate, evenly.
+fn open(rate: f64) -> Model {
+    let profile = vec![Segment { from: Rate(rate), to: Rate(rate), duration: Nanos::from_secs(1) }];
+    Model::Open { arrivals: ArrivalProcess::Constant, profile }
+}
+
+/// What took longer than a second was left unfinished, although nothing failed.
+#[test]
+fn requests_under_way_at_the_end_have_their_time() {
+    let address = server(|line, _, answers| {
+        thread::sleep(std::time::Duration::from_millis(1_300));
+        say(answers, line)
+    });
+    let timeout = Nanos::from_secs(60);
+    for model in [Model::Closed, open(10.0)] {
+        let counts = load_until(address, (4, 1), model, (Nanos::ZERO, timeout, timeout)).counts;
+        assert!(counts.ok > 0 && counts.ok == counts.intended, "{counts:?}");
+    }
+}
+
+#[test]
+fn what_is_cut_short_is_told_from_what_took_too_long() {
+    let silent = server(|_, _, _| Ok(()));
+    let minute = Nanos::from_secs(60);
+    let counts =
+        load_until(silent, (1, 1), open(100.0), (Nanos::ZERO, minute, Nanos::from_millis(20))).counts;
+    assert!(counts.missed > 0 && counts.waiting == counts.intended, "{counts:?}");
+    let timeout = Nanos::from_millis(150);
+    let counts = load_until(silent, (1, 1), open(100.0), (Nanos::ZERO, timeout, minute)).counts;
+    assert!(counts.waiting == 0 && counts.unfinished == 0, "{counts:?}");
+    assert_eq!(counts.errors.client_timeout + counts.missed, counts.intended, "{counts:?}");
 }
 
 #[test]
@@ -176,6 +220,7 @@ fn loads_that_share_threads_are_told_apart() {
             seed: 1,
             samples: false,
             interval: Nanos::from_millis(100),
+            drain: Nanos::from_secs(1),
         }
     });
     let controls = [Control::new(), Control::new()];

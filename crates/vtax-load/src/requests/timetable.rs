@@ -158,6 +158,14 @@ impl<'a> Timetable<'a> {
         if now < self.window.from { wake.min(self.window.from) } else { wake }
     }
 
+    /// Counts the starts that never came about, where they might still have within the timeout.
+    pub(crate) fn cut_short(&mut self, recorder: &mut Recorder, timeout: u64) {
+        while let Some(start) = self.next_start() {
+            recorder.never_begun(start, start.saturating_add(timeout) > self.now);
+            self.started();
+        }
+    }
+
     /// Counts the starts that never came about; what was recorded, and what the thread used meanwhile.
     pub(crate) fn finish(mut self, mut recorder: Recorder, polled: u64) -> Result<Finding, SysError> {
         while let Some(start) = self.next_start() {
@@ -205,6 +213,37 @@ mod tests {
         assert_eq!(pass(350), (false, false, false, false));
         let finding = time.finish(recorder, 0).unwrap();
         assert_eq!((finding.end, finding.recorder.intervals.len()), (300, 2));
+    }
+
+    /// After the recorded time workers looked again at once, and again, as long as they waited for what was under way.
+    #[test]
+    fn there_is_no_mark_between_the_end_and_the_last_moment() {
+        let (control, mut recorder) = (Control::new(), recorder());
+        let mut time = Timetable::new(&control, WINDOW, 50, Nanos::ZERO, None);
+        let mut mark = |now| {
+            time.now = now;
+            time.pass(&mut recorder, 0, false).unwrap();
+            time.next_mark(&recorder)
+        };
+        assert_eq!([0, 100, 150, 200, 250].map(&mut mark), [100, 200, 200, 300, 300]);
+        assert_eq!([300, 310, 349].map(&mut mark), [350, 350, 350]);
+    }
+
+    #[test]
+    fn starts_that_never_came_about_are_told_by_whether_they_still_might_have() {
+        let (control, mut recorder) = (Control::new(), recorder());
+        let profile = [Segment { from: Rate(1e9), to: Rate(1e9), duration: Nanos(300) }];
+        let arrivals = Arrivals::new(ArrivalProcess::Constant, &profile, 1, 0, 1);
+        let mut time = Timetable::new(&control, WINDOW, 50, Nanos::ZERO, Some(arrivals));
+        // One a nanosecond until 300, of which those after 250 are younger than the timeout at 350.
+        time.now = 350;
+        time.cut_short(&mut recorder, 100);
+        let finding = time.finish(recorder, 0).unwrap();
+        let sum = |count: fn(&crate::Counts) -> u64| -> u64 {
+            finding.recorder.intervals.iter().map(|interval| count(&interval.counts)).sum()
+        };
+        assert!((195..=205).contains(&sum(|counts| counts.missed)), "{}", sum(|counts| counts.missed));
+        assert!((45..=55).contains(&sum(|counts| counts.waiting)), "{}", sum(|counts| counts.waiting));
     }
 
     #[test]

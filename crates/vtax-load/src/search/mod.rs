@@ -12,6 +12,7 @@ mod requests;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
+use vtax_plan::model::CapacityMeasure;
 use vtax_units::{Nanos, Rate, Share};
 
 /// What is searched for, and where to begin.
@@ -29,7 +30,7 @@ pub struct SearchSpec {
     pub max: Rate,
     /// The bracket is narrow enough once its upper rate is at most this share above the lower.
     pub precision: Share,
-    /// A step passes where at most this share of its intended starts did not succeed...
+    /// A step passes where at most this share of its intended starts failed...
     pub loss_max: Share,
     /// ... and, if given, the 99th percentile of latency is at most this...
     pub p99_max: Option<Nanos>,
@@ -40,7 +41,9 @@ pub struct SearchSpec {
 }
 
 /// Below this rate a service is said to carry nothing.
-const RATE_MIN: f64 = 0.5;
+const RATE_MIN: f64 = CapacityMeasure::LEAST_RATE.0;
+/// How long answers are waited for after a step's end at the least.
+const DRAIN_MIN: Nanos = Nanos::from_secs(1);
 /// Largest factor between two steps.
 const FACTOR_MAX: f64 = 4.0;
 /// A failure is gross, and not tried again, from this loss on or this many times a limit of latency.
@@ -67,14 +70,29 @@ impl SearchSpec {
     /// Begins near a closed loop's throughput, which is a little above what an open loop gets.
     #[must_use]
     pub fn near_throughput(self, throughput: Rate) -> Self {
-        Self { start: Rate((throughput.0 * 0.8).clamp(RATE_MIN, self.max.0)), factor: 1.25, ..self }
+        Self { start: self.within(throughput.0 * 0.8), factor: 1.25, ..self }
     }
 
     /// Begins at the capacity that an earlier search of the same cell found: two steps where it still holds.
     #[must_use]
     pub fn near_result(self, found: Rate) -> Self {
-        let start = Rate(found.0.clamp(RATE_MIN, self.max.0));
-        Self { start, factor: 1.0 + self.precision.0, ..self }
+        Self { start: self.within(found.0), factor: 1.0 + self.precision.0, ..self }
+    }
+
+    /// The rate where it may be searched, else the nearest that may. No rate is above the maximum, however low that is.
+    const fn within(&self, rate: f64) -> Rate {
+        Rate(rate.max(RATE_MIN).min(self.max.0))
+    }
+
+    /// How long a step waits for what is under way at its end, where its requests may take longer: until each of them is known to have
+    /// broken the longest limit of latency.
+    #[must_use]
+    pub fn drain(&self) -> Nanos {
+        DRAIN_MIN.max(self.longest_limit().unwrap_or_default())
+    }
+
+    fn longest_limit(&self) -> Option<Nanos> {
+        self.p95_max.max(self.p99_max)
     }
 
     /// Begins lower, by a draw of at most the precision. Searches that begin at one rate go on to the same rates, so
@@ -91,11 +109,11 @@ impl SearchSpec {
 pub struct StepOutcome {
     /// The rate offered.
     pub rate: Rate,
-    /// Share of intended starts that did not succeed ([`crate::Counts::loss`]).
+    /// Share of intended starts that failed.
     pub loss: Share,
-    /// 95th percentile of the latency.
+    /// 95th percentile of the latency, at the least where some were still waited for.
     pub latency_p95: Nanos,
-    /// 99th percentile of the latency.
+    /// 99th percentile of the latency, likewise.
     pub latency_p99: Nanos,
     /// The generator could not carry the step ([`crate::GeneratorUse::limited`]). Matters only
     /// where the step did not pass.
@@ -162,13 +180,13 @@ pub struct Search {
 
 impl Search {
     /// A search at its beginning. Nonsensical numbers are brought within sense: factors from 1.01 to 4, a precision of at least 0.1 %.
+    /// With a maximum below the lowest rate that is searched it has ended.
     #[must_use]
     pub fn new(spec: SearchSpec) -> Self {
-        let max = if spec.max.0 > RATE_MIN { spec.max.0 } else { RATE_MIN };
-        let start = if spec.start.0 > 0.0 { spec.start.0.clamp(RATE_MIN, max) } else { max };
+        let max = spec.max.0;
+        let start = if spec.start.0 > 0.0 { spec.within(spec.start.0).0 } else { max };
         let factor_max = spec.factor_max.clamp(1.01, FACTOR_MAX);
         let spec = SearchSpec {
-            max: Rate(max),
             precision: Share(spec.precision.0.max(0.001)),
             factor: spec.factor.clamp(1.01, factor_max),
             factor_max,
@@ -179,9 +197,9 @@ impl Search {
             lower: None,
             upper: None,
             factor: spec.factor,
-            pending: Some(start),
+            pending: (max >= RATE_MIN).then_some(start),
             retry: false,
-            ending: Ending::Unfinished,
+            ending: if max >= RATE_MIN { Ending::Unfinished } else { Ending::NothingPassed },
             steps: Vec::new(),
         }
     }
@@ -399,6 +417,26 @@ mod tests {
         assert_eq!((found.lower, found.upper, found.ending), (Some(Rate(5_000.0)), None, Ending::AtMax));
     }
 
+    /// Hints were brought between the lowest rate and the maximum, which panicked where that was below.
+    #[test]
+    fn a_maximum_below_all_rates_is_none_to_search() {
+        let low = SearchSpec { max: Rate(0.3), ..spec() };
+        assert_eq!(low.near_throughput(Rate(900.0)).start, Rate(0.3));
+        assert_eq!(low.near_result(Rate(900.0)).start, Rate(0.3));
+        let found = search(low.near_result(Rate(900.0)), |rate| panic!("{rate} was tried"));
+        assert_eq!((found.lower, found.ending), (None, Ending::NothingPassed));
+        let found = search(SearchSpec { max: Rate(0.5), ..spec() }, |rate| server(1e5, rate));
+        assert_eq!((found.lower, found.ending), (Some(Rate(0.5)), Ending::AtMax));
+    }
+
+    #[test]
+    fn steps_wait_until_the_longest_limit_is_broken() {
+        let of = |p95_max, p99_max| SearchSpec { p95_max, p99_max, ..spec() }.drain();
+        let ms = |ms| Some(Nanos::from_millis(ms));
+        assert_eq!((of(None, None), of(ms(200), ms(500))), (Nanos::from_secs(1), Nanos::from_secs(1)));
+        assert_eq!((of(ms(3_000), ms(500)), of(None, ms(7_000))), (Nanos::from_secs(3), Nanos::from_secs(7)));
+    }
+
     #[test]
     fn a_dead_server_ends_it() {
         let dead = |rate| StepOutcome { loss: Share(1.0), ..server(1.0, rate) };
@@ -483,7 +521,10 @@ mod tests {
                     latency_p95: Nanos::ZERO, latency_p99: Nanos::ZERO, generator_limited: answer == 2,
                 }
             });
+            let spec = spec.near_throughput(Rate(start)).near_result(Rate(start)).off_the_grid(steps.into());
+            prop_assert!(spec.start.0 <= max.max(RATE_MIN));
             prop_assert!(found.steps.len() <= steps.max(1) as usize);
+            prop_assert!(found.steps.iter().all(|(step, _)| step.rate.0 <= max));
             if let (Some(lower), Some(upper)) = (found.lower, found.upper) {
                 prop_assert!(lower.0 < upper.0);
             }

@@ -1,6 +1,6 @@
 //! The search driven by loads of requests: where it begins, what a step came to, and the loop over steps.
 
-use vtax_units::{Rate, Share};
+use vtax_units::{Nanos, Rate, Share};
 
 use super::{Bracket, Search, SearchSpec, StepOutcome, StepVerdict};
 use crate::{Doubt, LoadResult};
@@ -14,19 +14,37 @@ impl SearchSpec {
     }
 }
 
-impl StepOutcome {
+impl SearchSpec {
     /// What a step of requests at this rate came to.
+    ///
+    /// Of requests that were waited for until the end, and might have gone on, nothing but this is known: they take longer than those
+    /// that ended, and longer than any limit of latency. So they count in its percentiles and are no loss. Without such a limit they are:
+    /// nothing else would show that the service falls behind.
     #[must_use]
-    pub fn of_requests(rate: Rate, result: &LoadResult) -> Self {
+    pub fn outcome(&self, rate: Rate, result: &LoadResult) -> StepOutcome {
+        let counts = &result.counts;
+        let waiting = if self.longest_limit().is_some() { counts.waiting } else { 0 };
+        let good = counts.ok.saturating_add(waiting);
         // A step in which no request was due is no proof that the service carries the rate.
-        let loss = if result.counts.intended == 0 { 1.0 } else { result.counts.loss() };
-        Self {
+        let loss = if counts.intended == 0 { 1.0 } else { 1.0 - good as f64 / counts.intended as f64 };
+        StepOutcome {
             rate,
             loss: Share(loss),
-            latency_p95: result.latency.quantile(0.95),
-            latency_p99: result.latency.quantile(0.99),
+            latency_p95: self.percentile(result, waiting, 0.95),
+            latency_p99: self.percentile(result, waiting, 0.99),
             generator_limited: matches!(result.doubt(), Some(Doubt::GeneratorLimited(_))),
         }
+    }
+
+    /// A percentile of the latencies of those that were answered and, above them, so many that were still waited for.
+    fn percentile(&self, result: &LoadResult, waiting: u64, quantile: f64) -> Nanos {
+        let (answered, all) = (result.latency.len(), result.latency.len() + waiting);
+        let rank = (quantile * all as f64).ceil();
+        if rank > answered as f64 {
+            return Nanos(result.latency.max().max(self.drain()).0.saturating_add(1));
+        }
+        // Without those it is the histogram's own, to the digit.
+        result.latency.quantile(if waiting == 0 { quantile } else { rank / answered.max(1) as f64 })
     }
 }
 
@@ -43,7 +61,7 @@ impl Search {
     ) -> Result<Bracket, E> {
         while let Some(rate) = self.next() {
             let Some(result) = run(rate)? else { break };
-            let outcome = StepOutcome::of_requests(rate, &result);
+            let outcome = self.spec.outcome(rate, &result);
             let verdict = self.record(outcome);
             told(&outcome, verdict, &result);
         }
@@ -110,6 +128,64 @@ mod tests {
         let found = search.over_requests(|rate| Ok::<_, Infallible>(Some(refusing(rate))), |_, _, _| {});
         let bracket = found.unwrap();
         assert_eq!((bracket.lower, bracket.ending), (None, Ending::NothingPassed), "{:?}", bracket.steps);
+    }
+
+    /// A step of 1,000 starts, some of which had no answer when it was over; all others came within 20 ms.
+    fn cut_short(waiting: u64) -> LoadResult {
+        let mut latency = LatencyHistogram::new();
+        (0..1_000 - waiting).for_each(|_| latency.record(Nanos::from_millis(20)));
+        let counts = Counts { intended: 1_000, ok: 1_000 - waiting, waiting, ..Counts::default() };
+        LoadResult { counts, latency, ..result(0.0, 0.0) }
+    }
+
+    #[test]
+    fn what_is_still_waited_for_is_slow_and_no_loss() {
+        let limit = Nanos::from_millis(1_500);
+        let spec = SearchSpec { p99_max: Some(limit), ..SearchSpec::blind(Rate(1e6)) };
+        let of = |waiting| {
+            let outcome = spec.outcome(Rate(1_000.0), &cut_short(waiting));
+            (outcome, Search::new(spec).record(outcome))
+        };
+        // Up to a hundredth is beyond the 99th percentile.
+        for waiting in [0, 10] {
+            let (outcome, verdict) = of(waiting);
+            assert_eq!((outcome.loss, verdict), (Share(0.0), StepVerdict::Passed));
+            assert!(outcome.latency_p99 < Nanos::from_millis(21), "{outcome:?}");
+        }
+        // They took longer than what the step waited, which is no less than the limit.
+        for waiting in [11, 1_000] {
+            let (outcome, verdict) = of(waiting);
+            assert_eq!((outcome.loss, verdict), (Share(0.0), StepVerdict::Failed));
+            assert!(outcome.latency_p99 > limit, "{outcome:?}");
+        }
+        assert!(of(30).0.latency_p95 < Nanos::from_millis(21) && of(60).0.latency_p95 > limit);
+    }
+
+    #[test]
+    fn without_a_limit_of_latency_what_is_still_waited_for_is_lost() {
+        let spec = SearchSpec::blind(Rate(1e6));
+        let outcome = spec.outcome(Rate(1_000.0), &cut_short(300));
+        assert!((outcome.loss.0 - 0.3).abs() < 1e-9, "{outcome:?}");
+        assert_eq!(Search::new(spec).record(outcome), StepVerdict::Failed);
+    }
+
+    /// 1.5 s for each answer are within the limit: steps failed, as the answers of their last half second were not waited for.
+    #[test]
+    fn a_slow_service_is_searched_as_any_other() {
+        let spec = SearchSpec { p99_max: Some(Nanos::from_secs(4)), ..SearchSpec::blind(Rate(1e6)) };
+        let slow = |rate: Rate| {
+            let mut found = result(rate.0, 1e9);
+            // Beyond its capacity all that comes waits, and none of it times out.
+            let waiting = (rate.0 - 3_000.0).max(0.0) as u64;
+            found.counts.ok = found.counts.intended.saturating_sub(waiting);
+            found.counts.waiting = found.counts.intended - found.counts.ok;
+            (0..found.counts.ok).for_each(|_| found.latency.record(Nanos::from_millis(1_500)));
+            Ok::<_, Infallible>(Some(found))
+        };
+        let bracket = Search::new(spec).over_requests(slow, |_, _, _| {}).unwrap();
+        let (lower, upper) = (bracket.lower.unwrap().0, bracket.upper.unwrap().0);
+        assert!(lower <= 3_031.0 && upper >= 3_000.0 && bracket.ending == Ending::Found, "{lower} {upper}");
+        assert!(bracket.steps.iter().all(|(outcome, _)| outcome.loss.0 == 0.0), "{:?}", bracket.steps);
     }
 
     #[test]

@@ -120,7 +120,8 @@ const LONGEST: Nanos = Nanos::from_secs(60);
 
 /// A step of one interval, so that no count depends on when it is cancelled.
 fn step(model: Model) -> RequestStep {
-    RequestStep { model, warmup: Nanos::ZERO, duration: LONGEST, seed: 3, samples: false, interval: LONGEST }
+    let (duration, interval, drain) = (LONGEST, LONGEST, Nanos::from_secs(1));
+    RequestStep { model, warmup: Nanos::ZERO, duration, seed: 3, samples: false, interval, drain }
 }
 
 /// Carries out a step until so many have ended, well or not, however long that takes.

@@ -44,6 +44,7 @@ pub(crate) fn run(load: &Load, control: &Control) -> Result<LoadResult, LoadErro
         seed: 1,
         samples: load.samples,
         interval: load.interval,
+        drain: load.timeout,
     };
     HttpSession::open(&spec)?.run_step(&step, control)
 }

@@ -218,7 +218,8 @@ pub(crate) fn steady(rate: f64, duration: Nanos) -> RequestStep {
     let rate = Rate(rate);
     let profile = vec![Segment { from: rate, to: rate, duration }];
     let model = Model::Open { arrivals: ArrivalProcess::Constant, profile };
-    RequestStep { model, warmup: Nanos::ZERO, duration, seed: 1, samples: false, interval: duration }
+    let (interval, drain) = (duration, Nanos::ZERO);
+    RequestStep { model, warmup: Nanos::ZERO, duration, seed: 1, samples: false, interval, drain }
 }
 
 /// Carries a scenario out for a second.

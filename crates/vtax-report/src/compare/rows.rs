@@ -4,7 +4,7 @@ use vtax_plan::model::MeasureKind;
 use vtax_store::summary::{Comparison, Doubt, MetricSummary};
 use vtax_units::Share;
 
-use super::{ALL_METRICS, GateVerdict, Options, Row};
+use super::{GateVerdict, Options, Row, is_among, is_asked_for};
 use crate::Report;
 use crate::data::{OneSide, RunData};
 use crate::families::metrics;
@@ -26,7 +26,7 @@ pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
         a.context.data.measures().filter(|m| b.context.data.measures().any(|n| n == *m)).collect();
     for group in a.context.data.groups() {
         for measure in &measures {
-            for info in metrics().filter(|m| chosen(m, options) && leads(&a.context.data, measure, m.name)) {
+            for info in metrics().filter(|m| is_asked_for(&options.metrics, &a.context.data, measure, m)) {
                 for cell in group.cells.iter().filter(|c| b.context.data.cell(&c.id).is_some()) {
                     let key = RowKey { cell: &cell.id, measure, info };
                     let Some((row, open)) = row(a, b, key) else { continue };
@@ -63,24 +63,32 @@ fn without_percentile(a: &Report, b: &Report, c: &mut Comparison) {
 /// with the reason where there is one.
 pub(super) fn missing(a: &Report, b: &Report, rows: &[Row], options: &Options) -> Vec<Missing> {
     let mut missing = Vec::new();
-    for info in metrics().filter(|m| chosen(m, options)) {
+    for info in metrics().filter(|m| is_among(&options.metrics, m)) {
         let named = options.metrics.iter().any(|n| n == info.name);
         // Of `all` only what a first table would lack: few runs have a percentile of one in a thousand.
-        if rows.iter().any(|r| r.comparison.metric == info.name) || !(named || info.primary) {
+        if !(named || info.primary) {
             continue;
         }
+        let of_metric = || rows.iter().map(|r| &r.comparison).filter(|c| c.metric == info.name);
+        let nowhere = of_metric().next().is_none();
+        // What another measure found is no substitute for what the first table lacks.
+        let lacks = |data: &RunData, measure: &str| match nowhere {
+            true => is_asked_for(&options.metrics, data, measure, info),
+            false => leads(data, measure, info.name) && of_metric().all(|c| c.measure != measure),
+        };
         let why = [a, b].into_iter().find_map(|run| {
             let data = &run.context.data;
-            let measures = data.measures().filter(|m| leads(data, m, info.name));
+            let measures = data.measures().filter(|m| lacks(data, m));
             let mut pairs = measures.flat_map(|m| data.plan.cells.iter().map(move |c| (m, c)));
-            pairs.find_map(|(measure, cell)| data.too_few(&cell.id, measure, info.name))
+            pairs.find_map(|(m, cell)| Some((m, data.too_few(&cell.id, m, info.name)?)))
         });
-        if let Some(why) = why.or_else(|| named.then(|| "no valid trial gave a figure".to_owned())) {
-            missing.push(Missing {
-                named,
-                text: format!("{} ({}) is in neither run: {why}.", info.label, info.name),
-            });
-        }
+        let text = match why {
+            Some((_, why)) if nowhere => format!("is in neither run: {why}"),
+            Some((measure, why)) => format!("of the measure {measure} is in neither run: {why}"),
+            None if nowhere && named => "is in neither run: no valid trial gave a figure".to_owned(),
+            None => continue,
+        };
+        missing.push(Missing { named, text: format!("{} ({}) {text}.", info.label, info.name) });
     }
     missing
 }
@@ -92,13 +100,6 @@ pub(super) struct Missing {
     pub(super) named: bool,
     /// What is missing and why.
     pub(super) text: String,
-}
-
-fn chosen(info: &Info, options: &Options) -> bool {
-    match options.metrics.as_slice() {
-        [] => info.primary,
-        names => info.compared && names.iter().any(|n| n == info.name || n == ALL_METRICS),
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -182,7 +183,8 @@ fn loads_apart(a: &RunData, b: &RunData, cell: &str, measure: &str) -> Option<St
 pub(super) fn held_to(comparison: &Comparison, max_tax: Share) -> GateVerdict {
     let limit = 1.0 + max_tax.0;
     let surely = comparison.corrected.or(comparison.interval);
-    let low = surely.map(|i| i.0).or(comparison.at_least);
+    // Where only an upper bound is known, nothing is known of the lower end.
+    let low = surely.map(|i| i.0).or(comparison.at_least).filter(|_| comparison.at_most.is_none());
     let high = comparison.interval.map(|i| i.1).or(comparison.at_most);
     match (low, high) {
         (Some(low), _) if low > limit => GateVerdict::Fail,

@@ -3,7 +3,7 @@
 use vtax_store::summary::{MetricSummary, Verdict};
 
 use super::{Gate, GateVerdict, OnlyIn, Row, RunComparison, Side};
-use crate::format::{quantity, tax, tax_range, utc};
+use crate::format::{tax, tax_range, typical, utc};
 use crate::text::{first_column, wrap};
 use crate::words::{sign, word};
 
@@ -63,8 +63,7 @@ pub(super) fn gate_word(row: &Row) -> &'static str {
 pub(super) fn value_text(value: Option<&MetricSummary>) -> String {
     match value {
         None => "no figure".to_owned(),
-        Some(m) if m.at_least => format!("≥ {}", quantity(m.center, &m.unit)),
-        Some(m) => quantity(m.center, &m.unit),
+        Some(m) => typical(m.center, &m.unit, m.at_least),
     }
 }
 

@@ -1,11 +1,12 @@
 //! Figures over the number of systems, and where the cost of another one begins.
 
 use vtax_plan::model::{Cell, MeasureKind, Split};
-use vtax_stats::{Direction, Group, tax};
+use vtax_stats::{Bound, Direction, tax};
 
 use crate::context::Context;
 use crate::data::RunData;
 use crate::format::{much_within, quantity};
+use crate::judged::group;
 
 /// Cells that differ in the number of their systems alone, fewest first.
 pub(super) struct Curve<'a> {
@@ -109,12 +110,9 @@ pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<K
     let kind = &data.plan.measures.iter().find(|m| m.name == measure)?.kind;
     let (metric, _, _, better) = told_by(kind)?;
     let (fewest, more) = curve.cells.split_first()?;
-    let side = |cell: &Cell| {
-        let side = data.side(&cell.id, measure, metric, None);
-        (side.found.iter().map(|value| value.value).collect::<Vec<f64>>(), side.rounds)
-    };
+    let side = |cell: &Cell| data.side(&cell.id, measure, metric, None);
     let base = side(fewest);
-    if more.is_empty() || base.0.is_empty() {
+    if more.is_empty() || base.found.is_empty() {
         return None;
     }
     let margin = 1.0 + data.plan.margin.0;
@@ -127,11 +125,14 @@ pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<K
             (MeasureKind::Throughput(_), Split::Each) => f64::from(count) / f64::from(knee_base(fewest)),
             _ => 1.0,
         };
-        let (values, rounds) = side(cell);
-        let scaled: Vec<f64> = base.0.iter().map(|value| value * expected).collect();
-        let candidate = Group::in_rounds(&values, &rounds);
-        let ratio = tax(&candidate, &Group::in_rounds(&scaled, &base.1), better, data.plan.seed);
-        match ratio.ok().and_then(|ratio| Some((ratio.tax, ratio.interval?))) {
+        let own = side(cell);
+        let values: Vec<f64> = own.found.iter().map(|found| found.value).collect();
+        let scaled: Vec<f64> = base.found.iter().map(|found| found.value * expected).collect();
+        let candidate = group(&values, &own.rounds, &own.found);
+        let ratio = tax(&candidate, &group(&scaled, &base.rounds, &base.found), better, data.plan.seed);
+        // Where a side was never driven to its limit, its figures are bounds, and so would be what it costs.
+        let known = ratio.ok().filter(|ratio| ratio.bound == Bound::Exact);
+        match known.and_then(|ratio| Some((ratio.tax, ratio.interval?))) {
             Some((tax, interval)) if interval.0 > margin => {
                 if knee.beyond.is_none() {
                     (knee.beyond, knee.cost) = (Some(count), Some((tax, interval)));
@@ -178,5 +179,89 @@ impl Knee {
             format!("above {} and at most at {beyond} systems", self.within)
         };
         format!("the knee lies {between}: with {beyond} the {label} is {own}{open}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use vtax_fixture::Options;
+    use vtax_store::RunDir;
+    use vtax_store::record::{CapacityOutcome, Finding, Observation, TrialRecord};
+    use vtax_units::Rate;
+
+    use super::*;
+
+    const PLAN: &str = "
+vtax: 1
+name: systems
+baseline: {environment: container, count: 1}
+environments: [{container: {count: [1, 2, 3]}}]
+services: http
+workload:
+  http: {target: /bytes/100}
+measure: [capacity]
+repeat: 5
+";
+
+    /// A run of one to three containers; `found` gives the bracket of each search by the number of containers.
+    fn made(directory: &Path, found: impl Fn(u32) -> (f64, Option<f64>)) -> RunData {
+        let options = Options { repetitions: 1, seconds: 1, rate: 10, ..Options::default() };
+        let provenance =
+            vtax_fixture::create(&directory.join("other"), &options).unwrap().provenance().unwrap();
+        let plan = vtax_plan::parse("systems", PLAN.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let mut run = RunDir::create(directory.join("run"), &plan, &provenance).unwrap();
+        for repetition in 0..plan.repeat.min {
+            for cell in &plan.cells {
+                let (lower, upper) = found(cell.environment.count);
+                let outcome =
+                    CapacityOutcome { lower: Rate(lower), upper: upper.map(Rate), steps: Vec::new() };
+                let trial = run.begin_trial(&cell.id, "capacity", repetition).unwrap();
+                let record = TrialRecord {
+                    observations: vec![Observation::whole(0, Finding::Capacity(outcome))],
+                    round: Some(repetition),
+                    ..TrialRecord::begin(&cell.id, "capacity", repetition)
+                };
+                run.finish_trial(trial, record).unwrap();
+            }
+        }
+        RunData::read(run.run()).unwrap()
+    }
+
+    fn knee_of(found: impl Fn(u32) -> (f64, Option<f64>)) -> Knee {
+        let directory = tempfile::tempdir().unwrap();
+        let data = made(directory.path(), found);
+        let curves = curves(&data);
+        knee(&data, &curves[0], "capacity").unwrap()
+    }
+
+    #[test]
+    fn capacities_that_are_known_have_a_knee() {
+        let found = knee_of(|count| match count {
+            3 => (5_000.0, Some(5_050.0)),
+            _ => (10_000.0, Some(10_100.0)),
+        });
+        assert_eq!((found.within, found.beyond, found.open), (2, Some(3), vec![]));
+    }
+
+    /// Two that both reached the highest rate asked for may cost anything between them.
+    #[test]
+    fn a_bound_of_capacity_is_no_figure() {
+        let ends_at_two = knee_of(|count| match count {
+            3 => (5_000.0, Some(5_050.0)),
+            2 => (10_000.0, None),
+            _ => (10_000.0, Some(10_100.0)),
+        });
+        assert_eq!((ends_at_two.within, ends_at_two.beyond, ends_at_two.open), (1, Some(3), vec![2]));
+        let never = knee_of(|count| (if count == 3 { 5_000.0 } else { 10_000.0 }, None));
+        assert_eq!((never.within, never.beyond, never.cost, never.open), (1, None, None, vec![2, 3]));
+    }
+
+    /// Searches that end in the same wide bracket agree because it is wide.
+    #[test]
+    fn a_brackets_width_is_part_of_what_is_not_known() {
+        let found = knee_of(|_| (10_000.0, Some(12_000.0)));
+        assert_eq!((found.within, found.open), (1, vec![2, 3]));
     }
 }

@@ -95,7 +95,7 @@ fn requests(
     let [mut failed, mut delayed, mut answered] = [(); 3].map(|()| recorder.courses(Kind::Rate));
     let mut latency = recorder.courses(Kind::Mean);
     trial.for_each_sample(|s: Sample| {
-        let (start, took) = (s.start_ns as f64 / 1e9, f64::from(s.latency_ns));
+        let (start, took) = (s.start_ns as f64 / 1e9, s.latency_ns as f64);
         if s.outcome != 0 {
             return recorder.add(&mut failed, start, 1.0, 1.0);
         }

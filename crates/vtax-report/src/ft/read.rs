@@ -148,20 +148,22 @@ fn span(trial: u32, spell: &Spell, down: bool, length: f64) -> Span {
 /// Adds a trial's checkpoints; those of each armed time weigh as much as they lasted.
 fn add_costs(costs: &mut Costs, p: &ProtectionRecord) {
     let usable = |v: f64| v.is_finite() && v >= 0.0;
-    let (mut count, mut time, mut stopped, mut bytes, mut pages) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    let (mut count, mut gaps, mut time, mut stopped, mut bytes, mut pages) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
     let sound = |c: &&vtax_store::failover::CheckpointRecord| {
         [c.stopped_share, c.bytes_mean, c.pages_mean_at_most].into_iter().all(usable)
     };
     for c in p.checkpoints.iter().filter(sound).filter(|c| c.count > 1) {
         let (n, seconds) = (c.count as f64, seconds(c.time));
         count += n;
+        // The time begins with the first.
+        gaps += n - 1.0;
         time += seconds;
         stopped += c.stopped_share * seconds;
         bytes += c.bytes_mean * n;
         pages += c.pages_mean_at_most * n;
     }
     if count > 0.0 && time > 0.0 {
-        costs.checkpoint_rate.push(count / time);
+        costs.checkpoint_rate.push(gaps / time);
         costs.stopped_share.push(stopped / time);
         costs.bytes.push(bytes / count);
         costs.pages.push(pages / count);
@@ -190,6 +192,37 @@ mod tests {
 
     use super::*;
 
+    fn record(checkpoints: Vec<CheckpointRecord>, time: Nanos, count: u64) -> ProtectionRecord {
+        ProtectionRecord {
+            mode: "kemari".to_owned(),
+            time,
+            armed_in: vec![time; 3],
+            checkpoints,
+            pauses: LatencyHistogram::new(),
+            link_bytes: count,
+            supervision_cpu: time,
+            host_cpu: [("a".to_owned(), time)].into(),
+            limits: BTreeMap::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_first_checkpoint_of_an_armed_time_ends_no_interval() {
+        let of = |count, seconds, bytes_mean| CheckpointRecord {
+            count,
+            time: Nanos::from_secs(seconds),
+            per_second: 0.0,
+            stopped_share: 0.1,
+            bytes_mean,
+            pages_mean_at_most: 1.0,
+        };
+        let mut costs = Costs::default();
+        add_costs(&mut costs, &record(vec![of(11, 5, 300.0), of(21, 10, 100.0)], Nanos::from_secs(20), 1));
+        assert_eq!(costs.checkpoint_rate, [2.0], "as each armed time's own rate is");
+        assert_eq!(costs.bytes, [(11.0 * 300.0 + 21.0 * 100.0) / 32.0]);
+    }
+
     proptest! {
         /// Numbers that can't have been measured don't reach a table.
         #[test]
@@ -205,16 +238,8 @@ mod tests {
                 pages_mean_at_most: values[2],
             };
             let record = ProtectionRecord {
-                mode: "kemari".to_owned(),
                 time: Nanos(length),
-                armed_in: vec![Nanos(time); 3],
-                checkpoints: vec![checkpoint; 2],
-                pauses: LatencyHistogram::new(),
-                link_bytes: count,
-                supervision_cpu: Nanos(time),
-                host_cpu: [("a".to_owned(), Nanos(time))].into(),
-                limits: BTreeMap::new(),
-                problems: Vec::new(),
+                ..record(vec![checkpoint; 2], Nanos(time), count)
             };
             let mut costs = Costs::default();
             add_costs(&mut costs, &record);

@@ -125,13 +125,24 @@ fn of_environment(
     (parameter, measure, metric): (&str, &str, &str),
 ) -> Option<(Sweep, String)> {
     let mut loads = Vec::new();
+    let mut bounds = 0;
     for cell in cells {
         let n = number(cell, parameter)?;
-        loads.extend(data.metric(&cell.id, measure, metric).iter().map(|v| Load { n, throughput: v.value }));
+        let found = data.metric(&cell.id, measure, metric);
+        bounds += found.iter().filter(|v| v.censored).count();
+        loads.extend(found.iter().map(|v| Load { n, throughput: v.value }));
     }
     let first = cells.first().filter(|_| !loads.is_empty())?;
     let label = data.environment_label(first);
-    let (law, words) = match scalability(&loads, data.plan.seed) {
+    // A curve through lower bounds would bend where the searches end, not where the system does.
+    let fitted = match bounds {
+        0 => scalability(&loads, data.plan.seed).map_err(|why| why.to_string()),
+        _ => Err(format!(
+            "{bounds} of {} trials never came to the limit, so what they found are lower bounds",
+            loads.len()
+        )),
+    };
+    let (law, words) = match fitted {
         Ok(law) => (Some(law), in_words(&label, parameter, &law)),
         Err(why) => (None, format!("{label}: the data don't support a law: {why}.")),
     };

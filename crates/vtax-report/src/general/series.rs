@@ -93,8 +93,8 @@ fn stairs(found: &[Interval], series: &mut TrialSeries) {
 const COLUMNS: usize = 100;
 /// Rows per doubling of latency.
 const PER_OCTAVE: usize = 8;
-/// Rows that every `u32` of nanoseconds fits into.
-const ROWS: usize = 32 * PER_OCTAVE;
+/// Rows that an hour of nanoseconds fits into; longer latencies are in the last.
+const ROWS: usize = 42 * PER_OCTAVE;
 
 /// Requests of all valid trials of one cell and measure, by time and latency.
 #[derive(Debug)]
@@ -130,10 +130,11 @@ impl Density {
 }
 
 /// Row of a latency: its octave, and within it the three bits below the leading one.
-fn row(latency_ns: u32) -> usize {
+fn row(latency_ns: u64) -> usize {
     let v = latency_ns.max(8);
-    let octave = 31 - v.leading_zeros();
-    (octave as usize) * PER_OCTAVE + ((v >> (octave - 3)) & 7) as usize
+    let octave = v.ilog2();
+    let row = (octave as usize) * PER_OCTAVE + ((v >> (octave - 3)) & 7) as usize;
+    row.min(ROWS - 1)
 }
 
 /// Lowest latency of a row, in nanoseconds.
@@ -383,10 +384,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_latency_lies_in_its_row(ns in 8u32..) {
+        fn a_latency_lies_in_its_row(ns in 8u64..1 << 42) {
             let r = row(ns);
             prop_assert!(r < ROWS);
-            prop_assert!(row_start(r) <= f64::from(ns) && f64::from(ns) < row_start(r + 1));
+            prop_assert!(row_start(r) <= ns as f64 && (ns as f64) < row_start(r + 1));
         }
     }
 }

@@ -7,7 +7,7 @@ use super::why::why;
 use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::families::metrics;
-use crate::format::{digits, quantity, range, tax};
+use crate::format::{digits, range, tax, typical};
 use crate::html::parts::{close_table, figure, open_table, scrolling};
 use crate::markup::Markup;
 use crate::plot::{self, forest};
@@ -140,11 +140,13 @@ fn all_figures(context: &Context) -> Markup {
                 table.element("td", &[("class", "n"), ("data-v", &value.to_string())], text);
             };
             number(f64::from(v.n), &v.n.to_string());
-            number(v.center, &quantity(v.center, &v.unit));
+            number(v.center, &typical(v.center, &v.unit, v.at_least));
             let interval = v.interval.map_or_else(String::new, |i| range(v.center, i, &v.unit));
             number(v.interval.map_or(0.0, |i| i.0), &interval);
-            number(v.mean, &quantity(v.mean, &v.unit));
-            number(v.sd.unwrap_or(0.0), &v.sd.map_or_else(String::new, |sd| relative(sd, v.mean)));
+            number(v.mean, &typical(v.mean, &v.unit, v.at_least));
+            // How far bounds scatter says nothing of what they are bounds of.
+            let sd = v.sd.filter(|_| !v.at_least);
+            number(sd.unwrap_or(0.0), &sd.map_or_else(String::new, |sd| relative(sd, v.mean)));
             let t = comparison.and_then(|c| c.tax);
             number(t.unwrap_or(0.0), &t.map_or_else(String::new, tax));
             table.element("td", &[], comparison.map_or("", |c| word(c.verdict))).close("tr");

@@ -89,9 +89,12 @@ fn caption(all: &[Dots]) -> String {
     let mut text = "Each dot is a trial; the bar below is the 95 % interval of the median.".to_owned();
     let beyond = all.iter().any(|d| {
         d.interval.is_some_and(|(low, high)| {
-            d.values.iter().all(|v| low < *v) || d.values.iter().all(|v| high > *v)
+            d.values.iter().all(|(v, _)| low < *v) || d.values.iter().all(|(v, _)| high > *v)
         })
     });
+    if all.iter().any(|d| d.at_least) {
+        text.push_str(" A ≥ is a lower bound: that trial, or one of them, was never driven to its limit.");
+    }
     if beyond {
         text.push_str(
             " It reaches beyond all trials where they are fewer than 6, where each resembles the one before, or where \
@@ -115,8 +118,10 @@ fn metric(context: &Context, rows: &[&Row]) -> Markup {
         .filter_map(|r| {
             let v = r.value.as_ref().filter(|v| !v.values.is_empty())?;
             let (label, position) = (r.environment.clone(), r.position);
-            let (center, interval) = (v.center, v.interval);
-            Some(Dots { label, position, values: v.values.clone(), center, interval })
+            let (center, interval, at_least) = (v.center, v.interval, v.at_least);
+            let trials = data.metric(&r.cell, &r.measure, r.metric);
+            let values = trials.iter().map(|trial| (trial.value, trial.censored)).collect();
+            Some(Dots { label, position, values, center, interval, at_least })
         })
         .collect();
     if rows.iter().all(|r| r.too_few) {

@@ -122,7 +122,9 @@ fn table(context: &Context, rows: &[&Row]) -> Markup {
                 m.text(&row.group).text(" · ");
             }
             m.text(row.label);
-            m.element("small", &[], &conditions(context, row)).close("th").fixed("</tr>");
+            let block: Vec<&Row> =
+                rows.iter().copied().filter(|r| (&r.group, r.metric, &r.measure) == this).collect();
+            m.element("small", &[], &conditions(&context.summary, &block)).close("th").fixed("</tr>");
             last = Some(this);
         }
         m.add(&line(row));
@@ -177,11 +179,15 @@ fn line(row: &Row) -> Markup {
     m
 }
 
-/// `judged at 0.95–1.09, as 8 comparisons are read together`, where that is wider.
+/// `judged by 0.95–1.09, as 8 comparisons are read together`, where that is wider; of a bound `judged by ≥ 1.09x`.
 fn corrected(c: &Comparison) -> Option<String> {
     let ((low, high), family) = (c.corrected?, c.family?);
-    (c.corrected != c.interval)
-        .then(|| format!("judged by {}, as {family} comparisons are read together", tax_range(low, high)))
+    let by = match (c.at_least, c.at_most) {
+        (Some(least), _) => (low != least).then(|| format!("≥ {}", tax(low))),
+        (_, Some(most)) => (high != most).then(|| format!("≤ {}", tax(high))),
+        _ => (c.corrected != c.interval).then(|| tax_range(low, high)),
+    }?;
+    Some(format!("judged by {by}, as {family} comparisons are read together"))
 }
 
 fn interval(m: &mut Markup, text: &str) {
@@ -190,16 +196,13 @@ fn interval(m: &mut Markup, text: &str) {
     }
 }
 
-/// Under which load a metric was measured.
-fn conditions(context: &Context, row: &Row) -> String {
-    if row.measure == LIFECYCLE {
-        return String::new();
-    }
-    let offered: Vec<f64> = context
-        .summary
+/// Under which load a metric of these rows, which are of one group and measure, was measured.
+fn conditions(summary: &Summary, rows: &[&Row]) -> String {
+    let Some(row) = rows.first().filter(|row| row.measure != LIFECYCLE) else { return String::new() };
+    let offered: Vec<f64> = summary
         .cells
         .iter()
-        .filter(|c| c.measure == row.measure)
+        .filter(|c| c.measure == row.measure && rows.iter().any(|row| row.cell == c.cell))
         .filter_map(|c| c.metrics.get("offered").map(|m| m.center))
         .collect();
     let low = offered.iter().copied().reduce(f64::min);
@@ -257,7 +260,47 @@ fn doubts(summary: &Summary) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use vtax_fixture::{Options, create};
+
     use super::*;
+    use crate::Report;
+
+    #[test]
+    fn a_bound_is_judged_by_the_end_that_bounds() {
+        let of = |at_least, at_most| {
+            let (corrected, family) = (Some((1.1, 3.0)), Some(8));
+            super::corrected(&Comparison { at_least, at_most, corrected, family, ..Comparison::default() })
+        };
+        let read = "as 8 comparisons are read together";
+        assert_eq!(of(Some(1.2), None).unwrap(), format!("judged by ≥ 1.10x, {read}"));
+        assert_eq!(of(None, Some(2.8)).unwrap(), format!("judged by ≤ 3.0x, {read}"));
+        assert_eq!(of(Some(1.1), None), None);
+        assert_eq!(of(None, None).unwrap(), format!("judged by 1.10–3.0, {read}"));
+    }
+
+    /// Each size of page has a load of its own, and its heading no other's.
+    #[test]
+    fn a_heading_has_the_load_of_its_own_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let targets = ["100", "1MB"].map(str::to_owned).into();
+        let options = Options { repetitions: 2, seconds: 1, rate: 100, targets, ..Options::default() };
+        let mut context = Report::read(&create(&dir.path().join("run"), &options).unwrap()).unwrap().context;
+        for cell in context.summary.cells.iter_mut().filter(|cell| cell.measure == "latency") {
+            let offered = cell.metrics.get_mut("offered").unwrap();
+            offered.center = if cell.cell.ends_with("1MB") { 50.0 } else { 7000.0 };
+        }
+        let of = |group: &str| -> Vec<&Row> {
+            let own =
+                |r: &&Row| r.measure == "latency" && r.metric == "latency_p50" && r.group.ends_with(group);
+            context.rows().iter().filter(own).collect()
+        };
+        let rows = [of("100"), of("1MB")];
+        assert!(rows.iter().all(|rows| rows.len() > 1), "{rows:?}");
+        assert_eq!(conditions(&context.summary, &rows[0]), "latency at 7000 req/s");
+        assert_eq!(conditions(&context.summary, &rows[1]), "latency at 50.0 req/s");
+        let both: Vec<&Row> = rows.concat();
+        assert_eq!(conditions(&context.summary, &both), "latency at 50.0 req/s to 7000 req/s");
+    }
 
     #[test]
     fn a_long_headline_is_a_list() {

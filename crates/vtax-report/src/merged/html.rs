@@ -101,6 +101,7 @@ fn pictured(m: &Merged) -> Vec<Row> {
         let Some(info) = named(&row.metric) else { continue };
         let line = |environment: String, position: usize, comparison: Comparison| Row {
             group: place(row),
+            cell: row.cell.clone(),
             environment,
             position,
             measure: row.measure.clone(),

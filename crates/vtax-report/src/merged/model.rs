@@ -102,7 +102,7 @@ pub struct MergedRow {
     pub at_least: Option<f64>,
     /// The tax is at most this: a candidate was never driven to its limit.
     pub at_most: Option<f64>,
-    /// The interval that the verdict was read off, widened as several comparisons are read together.
+    /// The interval that the verdict was read off, widened as several comparisons are read together; of a bound only that end.
     pub corrected: Option<(f64, f64)>,
     /// The smallest tax that as many hosts like these would tell from 1 in 4 of 5 cases.
     pub detectable: Option<f64>,
@@ -127,7 +127,8 @@ pub struct TaxOnHost {
     pub host: String,
     /// The tax from its own rounds.
     pub tax: f64,
-    /// Its 95 % interval from its own rounds; `None` with fewer than three.
+    /// Its 95 % interval from its own rounds, as its own report has it; of several runs over the rounds of all. `None` with
+    /// fewer than three.
     pub interval: Option<(f64, f64)>,
     /// Rounds with both sides.
     pub rounds: usize,

@@ -11,12 +11,11 @@ use vtax_store::summary::Better;
 
 use super::{MergeOptions, MergedLatency, MergedRow, TaxOnHost};
 use crate::Report;
-use crate::compare::ALL_METRICS;
+use crate::compare::is_asked_for;
 use crate::data::RunData;
 use crate::families::metrics;
 use crate::judged::{direction, group, sides, verdict};
 use crate::metric::{Info, enough};
-use crate::rows::leads;
 
 /// A host by its name, with its runs.
 pub(super) type Host<'a> = (String, Vec<&'a Report>);
@@ -40,8 +39,7 @@ pub(super) fn rows(hosts: &[Host<'_>], options: &MergeOptions) -> Vec<MergedRow>
     let mut family: Vec<Open> = Vec::new();
     for cells in data.groups() {
         for measure in data.measures() {
-            let chosen = |m: &&Info| chosen(m, options) && leads(data, measure, m.name);
-            for info in metrics().filter(chosen) {
+            for info in metrics().filter(|m| is_asked_for(&options.metrics, data, measure, m)) {
                 for cell in cells.cells.iter().filter(|c| c.baseline.is_some()) {
                     let open = row(hosts, cell, measure, info, data.plan.seed);
                     family.extend(open.map(|open| Open {
@@ -59,13 +57,6 @@ pub(super) fn rows(hosts: &[Host<'_>], options: &MergeOptions) -> Vec<MergedRow>
     close(family, data.plan.margin.0)
 }
 
-fn chosen(info: &Info, options: &MergeOptions) -> bool {
-    match options.metrics.as_slice() {
-        [] => info.primary,
-        names => info.compared && names.iter().any(|n| n == info.name || n == ALL_METRICS),
-    }
-}
-
 /// What a host found of one comparison.
 struct Found {
     logs: Vec<f64>,
@@ -79,12 +70,12 @@ struct Found {
 /// `None` where no host has a round with both sides.
 fn row(hosts: &[Host<'_>], cell: &Cell, measure: &str, info: &Info, seed: u64) -> Option<Open> {
     let baseline = cell.baseline.as_deref()?;
-    let mut names = Vec::new();
-    let mut found = Vec::new();
+    let (mut names, mut found, mut own) = (Vec::new(), Vec::new(), Vec::new());
     for (name, runs) in hosts {
         let of_host = found_on(runs, [&cell.id, baseline, measure], info);
         if !of_host.logs.is_empty() {
             names.push(name.clone());
+            own.push(own_interval(runs, [&cell.id, measure, info.name], of_host.logs.len()));
             found.push(of_host);
         }
     }
@@ -94,10 +85,11 @@ fn row(hosts: &[Host<'_>], cell: &Cell, measure: &str, info: &Info, seed: u64) -
     let any = |of: fn(&Found) -> bool| found.iter().any(of);
     let bound = bound(any(|f| f.censored.0), any(|f| f.censored.1), info.better);
     let median = |values: &[f64]| vtax_stats::quantile(values, 0.5).unwrap_or_default();
-    let taxes = names.iter().zip(&over.hosts).zip(&found).map(|((host, tax), found)| TaxOnHost {
+    let taxes = names.iter().zip(own).zip(&over.hosts).zip(&found);
+    let taxes = taxes.map(|(((host, own), tax), found)| TaxOnHost {
         host: host.clone(),
         tax: tax.center.exp(),
-        interval: tax.interval.map(exp),
+        interval: own.or(tax.interval.map(exp)),
         rounds: tax.rounds,
         baseline: median(&found.values.0),
         candidate: median(&found.values.1),
@@ -132,6 +124,14 @@ fn row(hosts: &[Host<'_>], cell: &Cell, measure: &str, info: &Info, seed: u64) -
 
 fn exp((low, high): (f64, f64)) -> (f64, f64) {
     (low.exp(), high.exp())
+}
+
+/// The interval that a host's own report gives the tax; `None` where it has several runs, or where its report isn't of these rounds.
+fn own_interval(runs: &[&Report], [cell, measure, metric]: [&str; 3], rounds: usize) -> Option<(f64, f64)> {
+    let [run] = runs else { return None };
+    let mut all = run.context.summary.comparisons.iter();
+    let own = all.find(|c| c.cell == cell && c.measure == measure && c.metric == metric)?;
+    own.interval.filter(|_| own.rounds == Some(rounds as u32))
 }
 
 fn found_on(runs: &[&Report], [cell, baseline, measure]: [&str; 3], info: &Info) -> Found {
@@ -175,7 +175,7 @@ fn close(family: Vec<Open>, margin: f64) -> Vec<MergedRow> {
     let rows = family.into_iter().zip(judged).map(|(open, judgement)| {
         let hosts = open.over.hosts.len();
         let few = hosts < MIN_HOSTS;
-        let corrected = judgement.interval.filter(|_| open.ratio.bound == Bound::Exact);
+        let corrected = judgement.interval.filter(|_| open.ratio.bound != Bound::Unknown);
         MergedRow {
             verdict: verdict(judgement.verdict),
             reason: match few {

@@ -90,9 +90,47 @@ fn each_host_and_the_overall_tax() {
         let own =
             run.summary().comparisons.iter().find(|c| c.cell == CELL && c.metric == "capacity").unwrap();
         assert!((own.tax.unwrap() - host.tax).abs() < 1e-9, "{own:?} {host:?}");
+        assert_eq!(own.interval, host.interval);
     }
     assert!(merged.warnings.is_empty() && merged.differences.is_empty(), "{merged:?}");
     assert_eq!(serde_json::from_str::<Merged>(&merged.json()).unwrap(), merged);
+}
+
+/// Where a run went on until it was sure, its own report widens its intervals; the merged one must not have narrower ones.
+#[test]
+fn a_host_has_the_interval_of_its_own_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = base(dir.path());
+    let mut plan = base.plan().unwrap();
+    (plan.repeat.min, plan.repeat.max) = (3, 9);
+    let on = |name, directory| on_host(&base, dir.path(), (name, directory), 0.5, &plan);
+    let runs = [on("n1", "a"), on("n2", "b"), on("n2", "c")];
+    let merged = merge(&runs, &MergeOptions::default()).unwrap();
+    let own = runs[0].summary().comparisons.iter().find(|c| c.cell == CELL && c.metric == "capacity");
+    let own = own.unwrap().interval.unwrap();
+    let hosts = &capacity(&merged).hosts;
+    assert_eq!(hosts[0].interval, Some(own));
+    // Twice the rounds of another host have an interval of their own, which no report has.
+    assert_eq!((hosts[0].rounds, hosts[1].rounds), (4, 8));
+    assert!(hosts[1].interval.is_some_and(|interval| interval != own), "{hosts:?}");
+}
+
+/// CPU time per request of a closed loop has a tax in each host's report, though no place in its first table.
+#[test]
+fn what_is_named_is_merged_in_every_measure() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = hosts(dir.path(), &[0.5, 0.5]);
+    let measures = |names: &[&str]| {
+        let metrics = names.iter().map(|m| (*m).to_owned()).collect();
+        let merged = merge(&runs, &MergeOptions { metrics }).unwrap();
+        let of_cpu = merged.rows.iter().filter(|r| r.cell == CELL && r.metric == "cpu_per_request");
+        of_cpu.map(|r| r.measure.clone()).collect::<Vec<String>>()
+    };
+    assert_eq!(measures(&[]), ["latency"]);
+    assert_eq!(measures(&["cpu_per_request"]), ["capacity", "latency", "throughput"]);
+    let none = MergeOptions { metrics: vec!["doc".to_owned()] };
+    let refused = merge(&runs, &none).unwrap_err().to_string();
+    assert!(refused.contains("both have a figure of doc"), "{refused}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use vtax_store::summary::{Better, Summary};
 use vtax_store::{Provenance, RunDir, StoreError};
 
 use crate::compare::{changes as besides, figures_of, hardware, one_cell, system};
+use crate::families::named;
 use crate::markup::Markup;
 
 /// What is looked at.
@@ -82,8 +83,7 @@ impl Stored {
         if found.at_least {
             return Err("only a lower bound is known: the system was never driven to its limit".to_owned());
         }
-        let (value, interval, trials) = (found.center, found.interval, found.n);
-        Ok(Figure { value, interval, trials, unit: found.unit.clone(), better: found.better })
+        Ok(Figure { value: found.center, interval: found.interval, trials: found.n })
     }
 
     fn tax(&self, wanted: &Wanted) -> Result<Figure, String> {
@@ -92,8 +92,7 @@ impl Stored {
         };
         let found = self.summary.comparisons.iter().find(same).ok_or("the run doesn't compare it")?;
         let value = found.tax.ok_or("no tax is known")?;
-        let trials = found.rounds.unwrap_or_default();
-        Ok(Figure { value, interval: found.interval, trials, unit: "x".to_owned(), better: Better::Lower })
+        Ok(Figure { value, interval: found.interval, trials: found.rounds.unwrap_or_default() })
     }
 }
 
@@ -101,8 +100,6 @@ struct Figure {
     value: f64,
     interval: Option<(f64, f64)>,
     trials: u32,
-    unit: String,
-    better: Better,
 }
 
 /// One run of a history.
@@ -153,7 +150,7 @@ pub struct Turn {
 pub struct History {
     reference: Stored,
     wanted: Wanted,
-    unit: String,
+    unit: &'static str,
     better: Better,
     /// Runs that can be compared, in the order of time.
     pub points: Vec<Point>,
@@ -167,8 +164,11 @@ impl History {
     /// A history of runs that can be compared with this one.
     #[must_use]
     pub fn of(reference: Stored, wanted: Wanted) -> Self {
-        let found = reference.figure(&wanted);
-        let (unit, better) = found.map_or((String::new(), Better::Lower), |f| (f.unit, f.better));
+        // Not from the reference's figure, which may be missing, or a bound.
+        let (unit, better) = match wanted.of {
+            Of::Tax => ("x", Better::Lower),
+            Of::Value => named(&wanted.metric).map_or(("", Better::Lower), |info| (info.unit, info.better)),
+        };
         let (points, left_out, turns) = (Vec::new(), Vec::new(), Vec::new());
         Self { reference, wanted, unit, better, points, left_out, turns }
     }
@@ -176,7 +176,7 @@ impl History {
     /// Unit of its values; `x` of taxes.
     #[must_use]
     pub fn unit(&self) -> &str {
-        &self.unit
+        self.unit
     }
 
     /// Which way is better.
@@ -276,7 +276,7 @@ impl History {
     pub fn text(&self, value: f64) -> String {
         match self.wanted.of {
             Of::Tax => crate::format::tax(value),
-            Of::Value => crate::format::quantity(value, &self.unit),
+            Of::Value => crate::format::quantity(value, self.unit),
         }
     }
 }

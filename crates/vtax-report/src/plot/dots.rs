@@ -4,7 +4,7 @@ use super::frame::Frame;
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, number};
 use super::{is_narrow, series};
-use crate::format::{quantity, range, tick};
+use crate::format::{range, tick, typical};
 use crate::markup::Markup;
 
 /// One environment's trials in one metric.
@@ -14,10 +14,12 @@ pub(crate) struct Dots {
     pub(crate) label: String,
     /// Position in its group.
     pub(crate) position: usize,
-    /// One value per valid trial.
-    pub(crate) values: Vec<f64>,
+    /// One value per valid trial, and whether it is only a lower bound.
+    pub(crate) values: Vec<(f64, bool)>,
     /// The typical value.
     pub(crate) center: f64,
+    /// Whether that is only a lower bound.
+    pub(crate) at_least: bool,
     /// Its 95 % interval.
     pub(crate) interval: Option<(f64, f64)>,
 }
@@ -32,9 +34,9 @@ pub(crate) fn dots(all: &[Dots], title: &str, unit: &str, width: f64) -> Markup 
     let height = 8.0 + all.len() as f64 * (ROW + lift) + 42.0;
     let ends = all.iter().flat_map(|d| {
         let (low, high) = d.interval.unzip();
-        d.values.iter().copied().chain([low, high].into_iter().flatten())
+        d.values.iter().map(|(value, _)| *value).chain([low, high].into_iter().flatten())
     });
-    let positive = all.iter().flat_map(|d| &d.values).all(|v| *v > 0.0);
+    let positive = all.iter().flat_map(|d| &d.values).all(|(v, _)| *v > 0.0);
     let frame = Frame {
         left: if narrow { 10.0 } else { 190.0 },
         right: if narrow { width - 10.0 } else { width - 170.0 },
@@ -56,9 +58,10 @@ pub(crate) fn dots(all: &[Dots], title: &str, unit: &str, width: f64) -> Markup 
 
 fn environment(svg: &mut Svg, frame: &Frame, d: &Dots, (middle, unit): (f64, &str), narrow: bool) {
     let color = series(d.position);
+    let center = typical(d.center, unit, d.at_least);
     let value = match d.interval {
-        Some(i) => format!("{} ({})", quantity(d.center, unit), range(d.center, i, unit)),
-        None => quantity(d.center, unit),
+        Some(i) => format!("{center} ({})", range(d.center, i, unit)),
+        None => center,
     };
     if narrow {
         svg.text("label", (0.0, middle - 18.0), Anchor::Start, &d.label);
@@ -74,10 +77,11 @@ fn environment(svg: &mut Svg, frame: &Frame, d: &Dots, (middle, unit): (f64, &st
         let bar = format!("M{} {m}H{}", number(a), number(b), m = number(middle + 7.0));
         svg.path(&format!("{color} whisker"), &bar, &tip);
     }
-    for (i, v) in d.values.iter().enumerate() {
+    for (i, (v, at_least)) in d.values.iter().enumerate() {
         // Neighbours in time lie at different heights, so that equal values stay visible.
         let y = middle - 7.0 + [0.0, 4.0, -4.0][i % 3];
-        let tip = format!("{}, trial {} of {}: {}", d.label, i + 1, d.values.len(), quantity(*v, unit));
+        let tip =
+            format!("{}, trial {} of {}: {}", d.label, i + 1, d.values.len(), typical(*v, unit, *at_least));
         svg.mark(&format!("{color} trial"), 0, (frame.x(*v), y), 3.6, &tip);
     }
     svg.mark(&format!("{color} mark"), d.position, (frame.x(d.center), middle + 7.0), 5.0, &tip);

@@ -1,6 +1,6 @@
 //! Taxes with their intervals on one logarithmic axis.
 
-use vtax_store::summary::Verdict;
+use vtax_store::summary::{Comparison, Verdict};
 
 use super::frame::Frame;
 use super::scale::Scale;
@@ -23,7 +23,7 @@ pub(crate) fn forest(rows: &[&Row], margin: f64, width: f64) -> Markup {
     let height = 24.0 + heights.sum::<f64>() + 44.0;
     let ends = rows.iter().filter_map(|r| r.comparison.as_ref()).flat_map(|c| {
         let (low, high) = c.interval.unzip();
-        let (least, most) = c.corrected.unzip();
+        let (least, most) = outer(c).unzip();
         [c.tax, low, high, least, most, c.at_least, c.at_most].into_iter().flatten()
     });
     // An interval without end, or nearly, must not flatten all others.
@@ -102,6 +102,25 @@ fn clear(svg: &mut Svg, frame: &Frame, y: f64, height: f64) {
     svg.rect("blank", (frame.left, y), (frame.right - frame.left, height), "");
 }
 
+/// What the verdict is read off, where that reaches further than the interval or the bound.
+fn outer(c: &Comparison) -> Option<(f64, f64)> {
+    let (low, high) = c.corrected?;
+    match (c.at_least, c.at_most) {
+        (Some(least), _) => Some((low, least)).filter(|_| low < least),
+        (_, Some(most)) => Some((most, high)).filter(|_| most < high),
+        _ => c.corrected.filter(|_| c.corrected != c.interval),
+    }
+}
+
+/// Every judgement has a reason; what has none, a host's own tax, was never judged.
+fn tip(row: &Row, c: &Comparison, words: &str) -> String {
+    let told = format!("{}, {}: {words}", row.environment, row.label);
+    match c.reason.as_str() {
+        "" => told,
+        reason => format!("{told}, {}. {reason}", word(c.verdict)),
+    }
+}
+
 fn tax(svg: &mut Svg, frame: &Frame, row: &Row, y: f64, narrow: bool) {
     let Some(c) = &row.comparison else { return };
     let value = match (row.tax_text(), row.tax_interval_text()) {
@@ -112,7 +131,7 @@ fn tax(svg: &mut Svg, frame: &Frame, row: &Row, y: f64, narrow: bool) {
         Verdict::Inconclusive if value.is_empty() => "can't tell".to_owned(),
         _ => value,
     };
-    let tip = format!("{}, {}: {words}, {}. {}", row.environment, row.label, word(c.verdict), c.reason);
+    let tip = tip(row, c, &words);
     let middle = if narrow { y + 1.1 * ROW } else { y + ROW / 2.0 };
     if narrow {
         svg.text("label", (8.0, y + 14.0), Anchor::Start, &row.environment);
@@ -131,7 +150,7 @@ fn tax(svg: &mut Svg, frame: &Frame, row: &Row, y: f64, narrow: bool) {
         );
     };
     // What the verdict is read off reaches further, where comparisons are read together.
-    if let Some((low, high)) = c.corrected.filter(|i| Some(*i) != c.interval) {
+    if let Some((low, high)) = outer(c) {
         let (a, b) = (frame.x(low), frame.x(high));
         let m = number(middle);
         svg.path(&format!("{color} outer"), &format!("M{} {m}H{}", number(a), number(b.max(a + 1.0))), &tip);
@@ -161,5 +180,32 @@ fn tax(svg: &mut Svg, frame: &Frame, row: &Row, y: f64, narrow: bool) {
     }
     if let Some(t) = c.tax {
         svg.mark(&format!("{color} mark"), row.position, (frame.x(t), middle), 5.0, &tip);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_judged_has_no_verdict() {
+        let row = Row {
+            group: String::new(),
+            cell: "vm".to_owned(),
+            environment: "host 1".to_owned(),
+            position: 0,
+            measure: "capacity".to_owned(),
+            metric: "capacity",
+            label: "capacity",
+            primary: true,
+            value: None,
+            too_few: false,
+            comparison: None,
+        };
+        let own = Comparison { tax: Some(1.2), ..Comparison::default() };
+        assert_eq!(tip(&row, &own, "1.20x"), "host 1, capacity: 1.20x");
+        let judged =
+            Comparison { verdict: Verdict::Worse, reason: "the interval lies above 1".to_owned(), ..own };
+        assert_eq!(tip(&row, &judged, "1.20x"), "host 1, capacity: 1.20x, worse. the interval lies above 1");
     }
 }

@@ -16,8 +16,8 @@ use crate::table::{Table, count, number, text};
 const AFTER: Nanos = Nanos::from_secs(10);
 /// Most rows of one event.
 const MOST_ROWS: usize = 200;
-/// Most entries of a trial that are looked at: a run may hold anything.
-const MOST_ENTRIES: usize = 10_000;
+/// Most entries of a trial that are looked at: a run may hold anything. Some fifty events have no more.
+const MOST_ENTRIES: usize = 100_000;
 
 pub(super) fn section(data: &RunData) -> Markup {
     let mut m = Markup::new();
@@ -58,7 +58,12 @@ fn rows(found: &TopologyOutcome, event: &TopologyEvent, until: Nanos) -> Vec<(Na
         rows.extend(seen.whole_again.map(|after| plane(after, "all probes arrive again")));
     }
     rows.sort_by_key(|(at, _)| *at);
+    let left_out = rows.len().saturating_sub(MOST_ROWS);
     rows.truncate(MOST_ROWS);
+    if let Some((at, _)) = rows.last().filter(|_| left_out > 0) {
+        let what = format!("{left_out} later rows are left out here; csv/timeline.csv has what routers said");
+        rows.push((*at, ["all".to_owned(), "vtax".to_owned(), what]));
+    }
     rows
 }
 
@@ -145,5 +150,10 @@ mod tests {
         let told: Vec<String> =
             rows(&found, &event, ms(9_000)).into_iter().map(|(_, [_, _, what])| what).collect();
         assert_eq!(told, ["the first probe is lost", "down", "route", "all probes arrive again"]);
+        let timeline = (0..250).map(|number| entry(1_010, &number.to_string())).collect();
+        let loud = rows(&TopologyOutcome { timeline, ..found }, &event, ms(9_000));
+        let [.., (_, [_, _, last])] = loud.as_slice() else { panic!("{loud:?}") };
+        assert_eq!(loud.len(), MOST_ROWS + 1);
+        assert!(last.starts_with("52 later rows are left out"), "{last}");
     }
 }

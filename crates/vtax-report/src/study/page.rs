@@ -98,7 +98,7 @@ fn claims(report: &StudyReport<'_>) -> Markup {
     }
     close_table(&mut table);
     let mut m = Markup::new();
-    m.add(&scrolling(&table)).add(&picture(report.found));
+    m.add(&scrolling(&table)).add(&picture(report.study, report.found));
     m.element(
         "p",
         &[("class", "small-print")],

@@ -1,10 +1,11 @@
 //! What several forms of the report say in the same words.
 
 use vtax_study::{
-    Compared, Conclusion, FoundClaim, Kind, Mode, Quantity, Reproduction, State, Step, Test, Way, Word,
+    Compared, Conclusion, FoundClaim, Kind, MARGIN, Mode, Quantity, Reproduction, State, Step, Test, Way,
+    Word,
 };
 
-use crate::format::{quantity, tax, tax_range};
+use crate::format::{quantity, tax, tax_range, tick};
 
 /// From here on a ratio is one to nothing.
 const ENDLESS: f64 = 1e11;
@@ -52,11 +53,16 @@ pub(super) fn what(step: &Step) -> String {
     }
 }
 
+/// Ratios within 1 ± this count as equal.
+pub(super) fn margin(test: Option<&Test>) -> f64 {
+    test.and_then(|test| test.margin).unwrap_or(MARGIN)
+}
+
 /// What a test asks, in words.
 pub(super) fn asks(test: &Test) -> String {
     let kind = match test.is {
         Kind::Higher => "direction: the first is higher".to_owned(),
-        Kind::Equal => "equality, within the margin".to_owned(),
+        Kind::Equal => "equality".to_owned(),
         Kind::Order => "order: each is higher than the next".to_owned(),
         Kind::Rising => "shape: it rises".to_owned(),
         Kind::Falling => "shape: it falls".to_owned(),
@@ -65,9 +71,14 @@ pub(super) fn asks(test: &Test) -> String {
         Kind::Small => format!("share: at most {}", quantity(test.most.unwrap_or_default(), "1")),
         Kind::Large => format!("share: at least {}", quantity(test.least.unwrap_or_default(), "1")),
     };
+    let equal = match test.is {
+        // A share has a limit of its own.
+        Kind::Small | Kind::Large => String::new(),
+        _ => format!("; 1 ± {} counts as equal", tick(margin(Some(test)), "1")),
+    };
     match test.enough {
-        Some(enough) => format!("{kind}; {enough} of {} groups are enough", test.groups.len()),
-        None => kind,
+        Some(enough) => format!("{kind}{equal}; {enough} of {} groups are enough", test.groups.len()),
+        None => kind + &equal,
     }
 }
 
@@ -155,4 +166,21 @@ pub(super) fn sides(sides: &(String, String)) -> String {
 /// A figure of the study with its unit, for people.
 pub(super) fn figure(figure: &Quantity) -> String {
     figure.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_margin_of_a_test_s_own_is_told() {
+        let loaded = vtax_study::open("virtual-servers").unwrap();
+        let test = |id: &str| loaded.study.claim(id).and_then(|claim| claim.test.clone()).unwrap();
+        let alike = test("san-rate-alike");
+        assert!(asks(&alike).contains("; 1 ± 15 % counts as equal"), "{}", asks(&alike));
+        let usual = Test { margin: None, ..alike.clone() };
+        assert!(asks(&usual).contains("; 1 ± 10 % counts as equal"), "{}", asks(&usual));
+        let share = Test { is: Kind::Small, ..alike };
+        assert!(!asks(&share).contains("equal"), "{}", asks(&share));
+    }
 }

@@ -19,6 +19,13 @@ pub(crate) fn stays_text(run: &RunDir, replaced: &[(&str, &str)]) {
     balanced(&page);
 }
 
+/// A file of a run's workbook.
+pub(crate) fn part_of_workbook(run: &RunDir, name: &str) -> String {
+    let book = fs::File::open(run.path().join("report.xlsx")).unwrap();
+    let mut book = zip::ZipArchive::new(book).unwrap();
+    std::io::read_to_string(book.by_name(name).unwrap()).unwrap()
+}
+
 /// Every element of a page that opens closes, in order.
 pub(crate) fn balanced(page: &str) {
     const VOID: [&str; 2] = ["meta", "!doctype"];

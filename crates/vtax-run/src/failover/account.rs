@@ -2,10 +2,10 @@
 
 use vtax_lab::ft::PairEvent;
 use vtax_plan::model::{Fault, FtMode};
-use vtax_store::failover::{FaultRecord, Recovered, Seen, Spell, Unplanned};
+use vtax_store::failover::{FaultRecord, Recovered, Recovery, Seen, Spell, Unplanned};
 use vtax_units::Nanos;
 
-use super::history::{Failure, Gap, History, Part};
+use super::history::{Back, Failure, Gap, History, Part};
 use super::inject::Done;
 use super::seen::Course;
 use super::silence::Stretch;
@@ -27,6 +27,16 @@ pub(super) struct Account<'a> {
     pub(super) duration: Nanos,
     pub(super) course: &'a Course,
     pub(super) delayed_beyond: Nanos,
+    /// How it ended each time that a guest that was booted again was to have its service again, in order of time.
+    pub(super) revivals: &'a [Revival],
+}
+
+/// The service in a guest that was booted again: started, or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Revival {
+    /// When that was over, in nanoseconds since 1970.
+    pub(super) at_unix_ns: u64,
+    pub(super) succeeded: bool,
 }
 
 /// What became of the guest, and when.
@@ -182,8 +192,20 @@ impl Account<'_> {
     /// That the guest came back only when nobody asked any more.
     fn too_late(&self, broke: &Broke<'_>) -> Option<String> {
         let back = broke.failure.recovered.filter(|_| broke.seen.first_answer.is_none())?;
-        let after = self.clock(back.at) >= self.duration;
-        after.then(|| "its outcome is not known: the load was over before the guest ran again".to_owned())
+        let late = |at: u64| self.clock(at) >= self.duration;
+        let what = match back.how {
+            _ if late(back.at) => "before the guest ran again",
+            Recovery::Restarted if self.still_booted(&back, late) => "while the guest booted again",
+            _ => return None,
+        };
+        Some(format!("its outcome is not known: the load was over {what}"))
+    }
+
+    /// Whether a guest whose QEMU was started again had its service only when the load was over. Where it never could have it, it
+    /// didn't come back.
+    fn still_booted(&self, back: &Back, late: impl Fn(u64) -> bool) -> bool {
+        let revival = self.revivals.iter().find(|revival| revival.at_unix_ns >= back.at);
+        revival.is_none_or(|revival| revival.succeeded && late(revival.at_unix_ns))
     }
 
     fn unplanned(&self, broke: &Broke<'_>) -> Unplanned {

@@ -449,6 +449,7 @@ fn tell(pair: &Pair, requests: &[Request]) -> Told {
         duration: Nanos(LENGTH * MS),
         course: &course.sorted(),
         delayed_beyond: DELAYED,
+        revivals: &[],
     };
     account.tell()
 }

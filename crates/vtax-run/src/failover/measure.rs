@@ -1,5 +1,7 @@
 //! A load that is held while things break, whichever family it is of.
 
+use std::sync::Mutex;
+
 use vtax_agent::message::ServiceId;
 use vtax_agent::{AgentError, Client};
 use vtax_load::sip::PhaseResult;
@@ -7,9 +9,11 @@ use vtax_plan::model::{FailoverMeasure, FaultKind};
 use vtax_store::failover::{FailoverLoad, FailoverOutcome, FaultRecord};
 use vtax_store::record::{Finding, InvalidReason, Validity};
 use vtax_sys::chain;
+use vtax_sys::clock::unix_time;
+use vtax_sys::sync::lock;
 use vtax_units::{Nanos, Rate};
 
-use super::account::Account;
+use super::account::{Account, Revival};
 use super::inject::{Breakable, Injector};
 use super::mode::mode_of;
 use super::seen::Course;
@@ -49,6 +53,7 @@ pub(crate) fn measure(
     let path = site.testbed.path_switch();
     let rig = Breakable::new(&site.testbed.the_sut().node, site.sut, path, site.routers);
     let (sut, testbed, provisioning) = (site.sut, &*site.testbed, site.provisioning);
+    let revivals = Mutex::new(Vec::new());
     // The service in a guest that was booted again.
     let revive = || -> Result<(), String> {
         let again = || -> Result<(), AgentError> {
@@ -60,7 +65,10 @@ pub(crate) fn measure(
             let service = &order.cell.service;
             sut.start_service(ServiceId::ONLY, service, there.service_address, provisioning).map(|_| ())
         };
-        again().map_err(|e| chain(&e))
+        let found = again();
+        let revival = Revival { at_unix_ns: unix_time().0, succeeded: found.is_ok() };
+        lock(&revivals).push(revival);
+        found.map_err(|e| chain(&e))
     };
     let faults = measure.faults_of(order.cell).copied().collect();
     let injector = Injector { rig: &rig, faults, revive: &revive, observer: site.observer };
@@ -78,6 +86,7 @@ pub(crate) fn measure(
         duration: held.duration,
         course: &held.course.sorted(),
         delayed_beyond: measure.delayed,
+        revivals: &lock(&revivals),
     };
     let mut told = account.tell();
     note_rebuilds(&mut told.faults, measure.duration, site.sut);

@@ -9,7 +9,7 @@ use vtax_store::failover::{Recovery, Spell};
 use vtax_sys::clock::unix_time;
 use vtax_units::Nanos;
 
-use super::account::{Account, Told};
+use super::account::{Account, Revival, Told};
 use super::inject::{Done, Hit, Injector, Rig};
 use super::seen::Course;
 use crate::observe::{Observer, RunEvent, Silent};
@@ -239,6 +239,17 @@ fn course(silent: &[(u64, Option<u64>)]) -> Course {
 }
 
 fn tell(mode: FtMode, faults: &[Fault], done: &[Done], events: &[PairEvent], course: &Course) -> Told {
+    tell_of(mode, (faults, done), events, course, &[])
+}
+
+/// The same of a guest that was booted again, whose service was started again then.
+fn tell_of(
+    mode: FtMode,
+    (faults, done): (&[Fault], &[Done]),
+    events: &[PairEvent],
+    course: &Course,
+    revivals: &[Revival],
+) -> Told {
     let account = Account {
         mode,
         faults,
@@ -248,6 +259,7 @@ fn tell(mode: FtMode, faults: &[Fault], done: &[Done], events: &[PairEvent], cou
         duration: Nanos::from_secs(20),
         course,
         delayed_beyond: Nanos::from_millis(100),
+        revivals,
     };
     account.tell()
 }
@@ -417,6 +429,33 @@ fn a_move_that_ends_after_the_load_is_no_loss() {
     let late = "its outcome is not known: the load was over before the guest ran again";
     assert_eq!(why(20_500, &course(&[(19_990, None)])).as_deref(), Some(late));
     assert_eq!(why(19_000, &course(&[(18_990, Some(19_010))])), None);
+}
+
+#[test]
+fn a_guest_that_still_boots_when_the_load_ends_is_not_lost() {
+    // The load lasts 20 s, and QEMU runs again soon after the fault, but nothing in it yet.
+    let faults = [fault(15_000, KILL)];
+    let events = [
+        detected(15_100, "host-a", 100),
+        fenced(15_101, "host-a"),
+        on("host-b", event(15_200, PairEventKind::Restarted)),
+    ];
+    let done = done(&faults, ["host-a"]);
+    let why = |revivals: &[(u64, bool)]| {
+        let revival =
+            |&(ms, succeeded): &(u64, bool)| Revival { at_unix_ns: START + ms * 1_000_000, succeeded };
+        let revivals: Vec<Revival> = revivals.iter().map(revival).collect();
+        let never = course(&[(15_000, None)]);
+        let told = tell_of(FtMode::Restart, (&faults, &done), &events, &never, &revivals);
+        told.faults[0].discounted.clone()
+    };
+    let late = "its outcome is not known: the load was over while the guest booted again";
+    assert_eq!(why(&[(26_000, true)]).as_deref(), Some(late));
+    assert_eq!(why(&[]).as_deref(), Some(late), "the load was over before anybody looked at it");
+    // An earlier one, of a guest that was killed again since, says nothing.
+    assert_eq!(why(&[(9_000, true), (26_000, true)]).as_deref(), Some(late));
+    // Its service was there and answered nobody, or never came.
+    assert_eq!((why(&[(18_000, true)]), why(&[(26_000, false)])), (None, None));
 }
 
 #[test]

@@ -11,6 +11,8 @@ use super::inject::OnTopology;
 
 /// Time between two probes each way: what a convergence time is told to within.
 const INTERVAL: Nanos = Nanos::from_millis(1);
+/// The timeline begins so long before the first thing that is done.
+const BEFORE: Nanos = Nanos::from_millis(100);
 
 /// Probes that are under way, or why there are none.
 pub(super) struct Probing<'a> {
@@ -59,12 +61,12 @@ impl<'a> Probing<'a> {
             up: *up,
             down: *down,
         });
-        let until = to_there(first, now);
-        let entries = self.routers.timeline(first.there.saturating_sub(Nanos::from_millis(100)), until)?;
-        let timeline = entries
-            .into_iter()
-            .map(|entry| Entry { at: since_start(to_here(first, entry.at)), ..entry })
-            .collect();
+        let mut timeline = Vec::new();
+        for (from, to) in stretches(done, now) {
+            let entries = self.routers.timeline(from, to)?.into_iter();
+            timeline
+                .extend(entries.map(|entry| Entry { at: since_start(to_here(first, entry.at)), ..entry }));
+        }
         let events = events.collect();
         Ok(TopologyOutcome { interval: found.interval, late: found.late, events, timeline, problem: None })
     }
@@ -75,6 +77,20 @@ fn times(done: &[OnTopology], end: Nanos) -> Vec<(Nanos, Nanos)> {
     let next = done.iter().skip(1).map(|event| event.there);
     let last = done.last().map(|event| to_there(event, end));
     done.iter().map(|event| event.there).zip(next.chain(last)).collect()
+}
+
+/// What of the timeline belongs to each event, on the clock of the routers' node, both ends included: asked for by itself, it has
+/// room however much was said of the events before.
+fn stretches(done: &[OnTopology], end: Nanos) -> Vec<(Nanos, Nanos)> {
+    let mut times = times(done, end);
+    if let Some((from, _)) = times.first_mut() {
+        *from = from.saturating_sub(BEFORE);
+    }
+    let all_but_last = times.len().saturating_sub(1);
+    for (_, to) in times.iter_mut().take(all_but_last) {
+        *to = to.saturating_sub(Nanos(1));
+    }
+    times
 }
 
 /// A moment on this side's clock as the routers' node has it.
@@ -105,6 +121,15 @@ mod tests {
         let expected = [(Nanos(1_100), Nanos(1_150)), (Nanos(1_150), Nanos(1_200))];
         assert_eq!(times(&done, Nanos(200)), expected);
         assert!(times(&[], Nanos(200)).is_empty());
+    }
+
+    #[test]
+    fn each_event_has_a_timeline_of_its_own_and_no_moment_has_two() {
+        let ms = |ms: u64| Nanos(ms * 1_000_000);
+        let done = [(100, 1_100), (150, 1_150)].map(|(here, there)| event(ms(here).0, ms(there).0));
+        let expected = [(ms(1_000), Nanos(ms(1_150).0 - 1)), (ms(1_150), ms(1_200))];
+        assert_eq!(stretches(&done, ms(200)), expected);
+        assert!(stretches(&[], ms(200)).is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod storage;
 
 pub(crate) use storage::directory as storage_directory;
 use vtax_plan::model::{ServiceKind, Workload};
+use vtax_units::Nanos;
 
 use crate::instrument::Instrument;
 use crate::requests::Requests;
@@ -33,5 +34,16 @@ pub(crate) fn instrument<'a>(workload: &'a Workload, service: &'a ServiceKind) -
         Workload::Desktop(desktop) => {
             Box::new(Requests::new(|ends, seed| desktop::load(desktop, service, ends.target, seed)))
         }
+    }
+}
+
+/// How long a request of this workload may take; of calls their drain says how long they are waited for.
+pub(crate) fn timeout(workload: &Workload) -> Nanos {
+    match workload {
+        Workload::Http(http) => http.timeout,
+        Workload::Redis(redis) => redis.timeout,
+        Workload::Ftp(ftp) => ftp.timeout,
+        Workload::Desktop(desktop) => desktop.timeout,
+        Workload::Sip(_) | Workload::Script(_) | Workload::Network(_) | Workload::Storage(_) => Nanos::ZERO,
     }
 }

@@ -34,7 +34,7 @@ use crate::failover::{self, Held};
 use crate::instrument::{Ends, Instrument, Measured, Site, not_made};
 use crate::observe::{Observer, RunEvent};
 use crate::order::Order;
-use crate::probes::Mark;
+use crate::probes::Marks;
 use crate::requests;
 
 /// Time at the start of a timed test that doesn't count, as a share of what does.
@@ -43,6 +43,8 @@ const WARM_UP: f64 = 0.1;
 const LAYING_OUT: Nanos = Nanos::from_millis(50);
 /// The longest that reading everything back may take: a guest may have to boot before.
 const READ_BACK: Nanos = Nanos::from_secs(60);
+/// Intervals that one result may have; the engine refuses still more.
+const MOST_INTERVALS: u64 = 1_000;
 /// Where a client has mounted what is measured.
 const MOUNTS: &str = "/run/vtax/mounts";
 
@@ -147,6 +149,13 @@ fn laying_out(step: &StorageStep) -> StorageStep {
     }
 }
 
+/// Whether the files of a test are laid out before caches beyond the load's own system are dropped: what the test lays out itself
+/// would be in them. Names can't be laid out so, and after another test than one of the same data it isn't known what is there.
+fn is_laid_out_before(test: &StorageTest, before: Option<&StorageTest>) -> bool {
+    let is_there = before.is_some_and(|it| it.operation.needs_data() && it.shape.has_files_of(&test.shape));
+    test.cache == StorageCache::Cold && test.operation.needs_data() && !is_there
+}
+
 /// The step of a test that is held while things break.
 fn held_step(test: &StorageTest, measure: &FailoverMeasure, rate: Rate, seed: u64) -> StorageStep {
     let duration = Nanos(measure.warmup.0.saturating_add(measure.duration.0));
@@ -210,11 +219,8 @@ impl Instrument for Tests<'_> {
         for (place, test) in tests.iter().enumerate() {
             let what = format!("{} ({} of {})", test.name, place + 1, tests.len());
             let step = step(test, measure, order.seed.wrapping_add(place as u64));
-            // What a step lays out before it reads would be in the server's cache.
-            let before = place.checked_sub(1).map(|place| &tests[place].shape);
-            let is_there = before.is_some_and(|before| before.file == step.shape.file);
-            let lay_out = self.service.serves_disk() && !is_there && !test.operation.of_names();
-            if lay_out && step.cache == StorageCache::Cold && test.operation != StorageOperation::Write {
+            let before = place.checked_sub(1).map(|place| &tests[place]);
+            if self.has_cache_beyond(site) && is_laid_out_before(test, before) {
                 run(self.loader(site), site.observer, laying_out(&step))?;
             }
             observations.push(match measure.rounds(test) {
@@ -235,6 +241,12 @@ impl Instrument for Tests<'_> {
         // Tests cost differently; each has its own CPU time.
         Ok(Measured { observations, validity, answered: 0, answered_each: Vec::new(), phases: Vec::new() })
     }
+}
+
+/// Length of the intervals of a test that goes on for `longest` at most, where timed tests go on for `duration`.
+fn interval(duration: Nanos, longest: Nanos) -> Nanos {
+    let usual = Nanos((duration.0 / 20).clamp(100_000_000, 1_000_000_000));
+    usual.max(Nanos(longest.0.div_ceil(MOST_INTERVALS)))
 }
 
 /// The step of a test.
@@ -259,12 +271,19 @@ fn step(test: &StorageTest, measure: &StorageMeasure, seed: u64) -> StorageStep 
         cache: test.cache,
         seed,
         samples: false,
-        interval: Nanos((measure.duration.0 / 20).clamp(100_000_000, 1_000_000_000)),
+        interval: interval(measure.duration, duration),
         read_back: None,
     }
 }
 
 impl Tests<'_> {
+    /// Whether files are in a cache that the load's own system can't drop: a server's, or that of the host of a virtual disk.
+    fn has_cache_beyond(&self, site: &Site<'_>) -> bool {
+        let of_host =
+            matches!(self.service, ServiceKind::Disk(_)) && site.testbed.the_sut().node.vm().is_some();
+        self.service.serves_disk() || of_host
+    }
+
     /// The side that the load is on.
     fn loader<'s>(&self, site: &Site<'s>) -> &'s Client {
         if self.is_on_sut() { site.sut } else { site.client }
@@ -297,10 +316,10 @@ impl Tests<'_> {
         host.cached_before = cached(site);
         let before = fetched(site);
         let client = client(site, on_sut);
-        let mark = site.probes.mark(site.sut);
+        let mark = site.probes.mark(site.suts);
         let mut result = run(self.loader(site), site.observer, step.clone())?;
         let beside = std::mem::take(&mut result.beside);
-        let end = site.probes.mark(site.sut);
+        let end = site.probes.mark(site.suts);
         let client = client.zip(self::client(site, on_sut));
         host.fetched = before.zip(fetched(site)).map(|(before, after)| after.saturating_sub(before));
         host.cached_after = cached(site);
@@ -380,8 +399,8 @@ fn client(site: &Site<'_>, on_sut: bool) -> Option<Snapshot> {
 /// CPU time of the system under test while so many bytes were moved. Probes that fail cost the breakdown, not the test.
 fn cpu(
     site: &Site<'_>,
-    start: Result<Mark, String>,
-    end: Result<Mark, String>,
+    start: Result<Marks, String>,
+    end: Result<Marks, String>,
     bytes: u64,
 ) -> Option<vtax_probe::layers::CpuBreakdown> {
     let (start, end) = (start.ok()?, end.ok()?);
@@ -401,7 +420,7 @@ fn fetched(site: &Site<'_>) -> Option<u64> {
 }
 
 /// What the server's side did to its disks between two marks.
-fn disks(mark: &Mark, end: &Mark, guest: bool) -> ServerStorage {
+fn disks(mark: &Marks, end: &Marks, guest: bool) -> ServerStorage {
     let (read, written) = mark.disks_until(end);
     ServerStorage { read, written, shared: !guest }
 }
@@ -426,7 +445,7 @@ fn judge(step: &StorageStep, result: &StorageResult) -> Validity {
         };
         return invalid(reason, why);
     }
-    if let Some(why) = result.cache_is_not(step.cache) {
+    if let Some(why) = result.cache_is_not(step) {
         return invalid(InvalidReason::CacheNotAsAsked, why);
     }
     // In a closed loop on a fast cache the processor is the limit, and that is the answer.
@@ -484,6 +503,29 @@ mod tests {
     }
 
     #[test]
+    fn cold_tests_find_their_files_laid_out_before_caches_are_dropped() {
+        let of = |operations: &str, sweep: &str| {
+            let plan = format!(
+                "vtax: 1\nname: t\nbaseline: native\nenvironments: native\n\
+                 workload: {{storage: {{operations: {operations}, size: 64KiB, files: 5, cache: cold{sweep}}}}}\n\
+                 measure: storage\n"
+            );
+            let plan =
+                vtax_plan::parse("t", plan.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
+            let tests = plan.cells[0].workload.model().storage_tests();
+            let before = |place: usize| place.checked_sub(1).map(|place| &tests[place]);
+            let tests = tests.iter().enumerate();
+            tests.map(|(place, test)| is_laid_out_before(test, before(place))).collect::<Vec<_>>()
+        };
+        // Another record makes another file; small files take the place of the data.
+        assert_eq!(of("random-read", ", record: [4KiB, 64KiB]"), [true, true]);
+        assert_eq!(of("[random-read, create, random-read]", ", record: 64KiB"), [true, false, true]);
+        // A test may end before it has written all of its file.
+        assert_eq!(of("[write, read, rewrite]", ""), [false, true, false]);
+        assert_eq!(of("random-read", ", direct: [false, true]"), [true, false]);
+    }
+
+    #[test]
     fn a_load_with_faults_finds_its_file_laid_out_and_is_read_back() {
         let plan = "vtax: 1\nname: t\nbaseline: vm-kemari\nenvironments: {vm: {fault_tolerance: kemari}}\nservices: tgt\n\
                     workload: {storage: {operations: mix-30, size: 1MiB, depth: 8}}\n\
@@ -511,5 +553,22 @@ mod tests {
         assert!(steps[0].once && !steps[1].once);
         assert_eq!(steps[1].duration, Nanos::from_secs(2));
         assert!(steps.iter().all(|step| step.check().is_ok()));
+    }
+
+    /// Each trial of such plans was refused, as it had too many intervals.
+    #[test]
+    fn tests_may_go_on_for_as_long_as_plans_may_ask() {
+        for measure in ["{duration: 2s, longest: 24h}", "{duration: 24h, longest: 24h}"] {
+            let plan = format!(
+                "vtax: 1\nname: t\nbaseline: native\nenvironments: native\n\
+                 workload: {{storage: {{operations: [write, random-read]}}}}\nmeasure: {{storage: {measure}}}\n"
+            );
+            let plan =
+                vtax_plan::parse("t", plan.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
+            let MeasureKind::Storage(measure) = &plan.measures[0].kind else { unreachable!() };
+            for test in plan.cells[0].workload.model().storage_tests() {
+                step(test, measure, 1).check().unwrap_or_else(|e| panic!("{}: {e}", test.name));
+            }
+        }
     }
 }

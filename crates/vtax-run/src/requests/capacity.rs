@@ -5,9 +5,10 @@ use vtax_load::LoadResult;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
 use vtax_plan::model::{CapacityMeasure, Limits};
 use vtax_store::record::{CapacityOutcome, CapacityStep, Finding, InvalidReason, Validity};
-use vtax_units::{Rate, Share};
+use vtax_units::{Nanos, Rate, Share};
 
 use super::generator::Generator;
+use super::patience;
 use super::step::{LoadStep, Pace};
 use crate::observe::{Observer, RunEvent};
 use crate::order::Order;
@@ -30,13 +31,15 @@ impl Capacity<'_> {
     pub(super) fn find(&self, generator: &mut dyn Generator) -> Result<(Finding, Validity, u64), AgentError> {
         let (measure, seed) = (self.measure, self.order.seed);
         let mut answered = 0;
-        let search = Search::new(self.search_spec(generator, &mut answered)?);
+        let spec = self.search_spec(generator, &mut answered)?;
+        let search = Search::new(spec);
         let (mut steps, mut nth) = (Vec::new(), 0);
         let bracket = search.over_requests(
             |rate| {
                 nth += 1;
                 let pace = Pace::Open(rate, measure.arrivals);
-                let answer = generator.run(self.step(pace, seed.wrapping_add(nth)).for_engine())?;
+                let answer =
+                    generator.run(self.step(pace, seed.wrapping_add(nth), spec.drain()).for_engine())?;
                 answered += answer.answered;
                 Ok::<_, AgentError>(Some(answer.result))
             },
@@ -75,14 +78,14 @@ impl Capacity<'_> {
         if !self.closed_loop {
             return Ok(spec.off_the_grid(seed));
         }
-        let answer = generator.run(self.step(Pace::Closed, seed).for_engine())?;
+        let answer = generator.run(self.step(Pace::Closed, seed, patience(self.order.cell)).for_engine())?;
         *answered += answer.answered;
         Ok(spec.near_closed_loop(&answer.result))
     }
 
-    fn step(&self, pace: Pace, seed: u64) -> LoadStep {
+    fn step(&self, pace: Pace, seed: u64, drain: Nanos) -> LoadStep {
         let (warmup, duration) = (self.measure.settle, self.measure.step);
-        LoadStep { pace, warmup, duration, seed, samples: false }
+        LoadStep { pace, warmup, duration, seed, samples: false, drain }
     }
 }
 
@@ -99,7 +102,7 @@ fn capacity_step(
         StepVerdict::Failed if outcome.loss.0 > limits.errors.0 => {
             Some(format!("{} of the requests failed, more than {}", percent(outcome.loss), limits.errors))
         }
-        StepVerdict::Failed => too_slow(limits, outcome),
+        StepVerdict::Failed => too_slow(limits, outcome, result.counts.waiting),
     };
     CapacityStep {
         offered: outcome.rate,
@@ -112,13 +115,17 @@ fn capacity_step(
     }
 }
 
-/// Which limit of latency a step was over.
-fn too_slow(limits: &Limits, outcome: &StepOutcome) -> Option<String> {
+/// Which limit of latency a step was over; so many requests were still waited for at its end.
+pub(super) fn too_slow(limits: &Limits, outcome: &StepOutcome, waiting: u64) -> Option<String> {
     let limited = [("95th", limits.p95, outcome.latency_p95), ("99th", limits.p99, outcome.latency_p99)];
     let mut limited = limited.into_iter().filter_map(|(name, limit, found)| Some((name, limit?, found)));
     limited.rfind(|(_, limit, found)| found > limit).map(|(name, limit, found)| {
         let found = found.as_secs_f64() * 1e3;
-        format!("the {name} percentile of latency was {found:.1} ms, over the limit of {limit}")
+        let more = match waiting {
+            0 => String::new(),
+            waiting => format!("; {waiting} requests had no answer when the step was over"),
+        };
+        format!("the {name} percentile of latency was {found:.1} ms, over the limit of {limit}{more}")
     })
 }
 

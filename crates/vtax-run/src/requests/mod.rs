@@ -19,6 +19,7 @@ use vtax_units::{Nanos, Share};
 
 use crate::barrier::Party;
 use crate::failover::{self, Course, Held};
+use crate::family;
 use crate::instrument::{Ends, Instrument, Measured, Site, not_made};
 use crate::order::Order;
 use crate::warm_up::{Series, cut_warm_up};
@@ -84,6 +85,7 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
                     duration: latency.duration,
                     seed: order.seed,
                     samples: latency.samples,
+                    drain: patience(order.cell),
                 };
                 let mut answer = generator.run(step.for_engine())?;
                 let (validity, warm_up) =
@@ -99,6 +101,7 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
                     duration: throughput.duration,
                     seed: order.seed,
                     samples: false,
+                    drain: patience(order.cell),
                 };
                 let mut answer = generator.run(step.for_engine())?;
                 let (validity, warm_up) =
@@ -115,6 +118,12 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
             }
         }
     }
+}
+
+/// How long a request may take to any of a cell's systems: that long a load waits for those under way at its end.
+fn patience(cell: &Cell) -> Nanos {
+    let beside = cell.systems.beside.iter().map(|beside| &beside.workload);
+    beside.chain([&cell.workload]).map(family::timeout).max().unwrap_or_default()
 }
 
 /// How long calls to systems beside those that are measured are waited for at the end of a step.
@@ -138,6 +147,7 @@ fn held(
         duration: measure.duration,
         seed: order.seed,
         samples: true,
+        drain: patience(order.cell),
     };
     let load = generator.run(step.in_intervals(interval(measure)))?.result;
     Ok(Held {
@@ -160,7 +170,7 @@ pub(crate) fn course(load: &LoadResult) -> Course {
     let mut course = Course::new(load.duration);
     for sample in &load.samples {
         let started = Nanos(sample.start_ns);
-        let ended = Nanos(sample.start_ns.saturating_add(u64::from(sample.latency_ns)));
+        let ended = Nanos(sample.start_ns.saturating_add(sample.latency_ns));
         let failed = sample.outcome != 0;
         course.ended(started, ended, failed);
         if !failed {

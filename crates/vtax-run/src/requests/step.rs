@@ -25,6 +25,8 @@ pub(super) struct LoadStep {
     pub(super) duration: Nanos,
     pub(super) seed: u64,
     pub(super) samples: bool,
+    /// How long what is under way at its end is waited for.
+    pub(super) drain: Nanos,
 }
 
 impl LoadStep {
@@ -53,6 +55,28 @@ impl LoadStep {
             seed: self.seed,
             samples: self.samples,
             interval,
+            drain: self.drain,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plans may ask for a day. Each trial of one was refused, as a second is too short an interval then.
+    #[test]
+    fn steps_of_any_length_are_taken() {
+        for ms in [50, 1_000, 3_600_000, 3 * 3_600_000, 24 * 3_600_000] {
+            let step = LoadStep {
+                pace: Pace::Closed,
+                warmup: Nanos::ZERO,
+                duration: Nanos::from_millis(ms),
+                seed: 1,
+                samples: false,
+                drain: Nanos::ZERO,
+            };
+            step.for_engine().check().unwrap_or_else(|e| panic!("{ms} ms: {e}"));
         }
     }
 }

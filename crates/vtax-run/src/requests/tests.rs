@@ -1,8 +1,9 @@
 //! Measurements with a generator that isn't there.
 
 use vtax_agent::AgentError;
+use vtax_load::search::SearchSpec;
 use vtax_load::{Counts, GeneratorUse, LatencyHistogram, LoadAnswer, LoadResult, Model, RequestStep};
-use vtax_plan::model::{Cell, MeasureKind, Plan};
+use vtax_plan::model::{Cell, Limits, MeasureKind, Plan};
 use vtax_store::record::{Finding, InvalidReason, Validity};
 use vtax_units::{Nanos, Rate, Share};
 
@@ -109,10 +110,27 @@ fn a_search_brackets_what_the_service_carries() {
     assert!(answered > service.steps.len() as u64);
     let seeds: std::collections::BTreeSet<u64> = service.steps.iter().map(|step| step.seed).collect();
     assert_eq!(seeds.len(), service.steps.len(), "steps don't share their arrival times");
+    // The closed loop waits as long as a request may take, a step until its limit of 50 ms is broken and a second at the least.
+    let drains: Vec<Nanos> = service.steps.iter().map(|step| step.drain).collect();
+    assert_eq!(drains[0], Nanos::from_secs(2));
+    assert!(drains[1..].iter().all(|drain| *drain == Nanos::from_secs(1)), "{drains:?}");
     // What an earlier trial found is where the next one begins.
     let mut service = Service::of(3_000.0);
     let (near, ..) = search(&mut service, Some(lower));
     assert!(matches!(service.steps[0].model, Model::Open { .. }) && near > 2_500.0, "{near}");
+}
+
+#[test]
+fn a_step_that_is_too_slow_says_what_had_no_answer() {
+    let limits = Limits { errors: Share(0.01), p99: Some(Nanos::from_secs(3)), p95: None };
+    let spec = SearchSpec { p99_max: limits.p99, loss_max: limits.errors, ..SearchSpec::blind(Rate(1e6)) };
+    let counts =
+        Counts { intended: 100, sent: 100, ok: 70, waiting: 30, unfinished: 30, ..Counts::default() };
+    let result = LoadResult { counts, ..vtax_load::merged(&[]) };
+    let outcome = spec.outcome(Rate(100.0), &result);
+    let why = super::capacity::too_slow(&limits, &outcome, result.counts.waiting).expect("it is");
+    assert!(why.ends_with("over the limit of 3s; 30 requests had no answer when the step was over"), "{why}");
+    assert!(!super::capacity::too_slow(&limits, &outcome, 0).expect("it is").contains("no answer"));
 }
 
 #[test]
@@ -132,6 +150,7 @@ fn nothing_answered_is_worth_nothing() {
         duration: Nanos::from_secs(1),
         seed: 1,
         samples: false,
+        drain: Nanos::ZERO,
     };
     let result = |capacity| Service::of(capacity).run(step.for_engine()).expect("no failure").result;
     assert_eq!(validity(&result(10.0)), Validity::Valid);
@@ -151,6 +170,7 @@ fn a_load_is_held_at_the_rate_that_was_ordered() {
     assert_eq!((load.started_unix_ns, load.duration, load.validity), (7, measure.duration, Validity::Valid));
     let step = &service.steps[0];
     assert!(step.samples && step.interval < Nanos::from_millis(101), "{step:?}");
+    assert_eq!(step.drain, Nanos::from_secs(2), "the timeout");
     let unordered = held(&mut service, &order(&plan, None, None), measure).err().expect("a refusal");
     assert!(unordered.to_string().contains("without a load"), "{unordered}");
 }
@@ -163,6 +183,7 @@ fn a_course_has_what_was_answered_what_failed_and_what_never_began() {
         duration: Nanos::from_secs(10),
         seed: 1,
         samples: true,
+        drain: Nanos::ZERO,
     };
     let mut load = Service::of(10.0).run(step.for_engine()).expect("no failure").result;
     let second = 1_000_000_000;
@@ -182,4 +203,9 @@ fn a_course_has_what_was_answered_what_failed_and_what_never_began() {
     let seen = course.seen(&stretch, None, Nanos::from_millis(100));
     assert_eq!((seen.failed, seen.connections), (11, None), "ten failed, one never began");
     assert_eq!(seen.first_answer, Some(Nanos(6 * second + 1_000_000)));
+    // One that took longer than 4.29 s came when it came.
+    load.samples.retain(|sample| sample.start_ns < 5 * second);
+    load.samples.push(vtax_load::Sample { start_ns: 2 * second, latency_ns: 7_500_000_000, outcome: 0 });
+    let seen = super::course(&load).sorted().seen(&stretch, None, Nanos::from_millis(100));
+    assert_eq!(seen.first_answer, Some(Nanos(9_500_000_000)));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use vtax_agent::message::{CardFacts, InterfaceSetup, NodeFacts, Provisioning, ServiceId, ServiceReady};
 use vtax_agent::{AgentError, Client, Clock};
@@ -41,8 +41,11 @@ pub(super) struct Agents {
 
 /// How a system came up.
 pub(super) struct Boot {
-    /// From its start until its agent had answered and its interfaces were up.
+    /// From its start until its agent had answered and its interfaces were up, without the time that it waited for this to be
+    /// asked, such as for the others' boots.
     pub(super) took: Nanos,
+    /// From the start of the first system until this one's interfaces were up.
+    pub(super) up: Nanos,
     /// CPU time that its QEMU had used when all systems were up; `None` where it has none.
     pub(super) cpu: Option<Nanos>,
 }
@@ -52,6 +55,8 @@ struct Greeted {
     node: NodeFacts,
     /// Its network cards, where it was told to bring up interfaces.
     cards: Vec<CardFacts>,
+    /// When it was spoken to first.
+    asked: Instant,
     /// When it was ready to be asked for more.
     ready: Instant,
     /// Its clock at that time, where it is a guest.
@@ -125,13 +130,16 @@ impl Agents {
         }
         let mut boots = Vec::with_capacity(suts.len());
         let mut clocks = Vec::with_capacity(suts.len());
-        for (greeted, sut) in greet_all(&suts, testbed).into_iter().zip(&testbed.suts) {
+        let greeted = greet_all(&suts, testbed);
+        let moments = testbed.suts.iter().map(|sut| sut.node.ask_vm(|vm| (vm.started(), vm.opened())));
+        let moments: Vec<_> = moments.map(|moments| moments.unwrap_or((began, None))).collect();
+        let first = moments.iter().map(|(started, _)| *started).min().unwrap_or(began);
+        for ((greeted, sut), (started, opened)) in greeted.into_iter().zip(&testbed.suts).zip(moments) {
             let greeted = greeted.map_err(|e| refused(&e, &sut.node))?;
-            let vm = sut.node.vm();
-            let started = vm.map_or(began, vtax_vm::Vm::started);
             boots.push(Boot {
-                took: greeted.ready.saturating_duration_since(started).into(),
-                cpu: vm.and_then(|vm| process_cpu(vm.pid())),
+                took: own_boot(started, opened, &greeted),
+                up: greeted.ready.saturating_duration_since(first).into(),
+                cpu: sut.node.vm().and_then(|vm| process_cpu(vm.pid())),
             });
             note(&sut.node, &greeted);
             clocks.push(greeted.clock);
@@ -244,9 +252,17 @@ fn talk(node: &mut Node, heard: &Heard) -> Result<Client, Failed> {
 }
 
 fn greet(agent: &Client, interfaces: Option<Vec<InterfaceSetup>>) -> Result<Greeted, AgentError> {
+    let asked = Instant::now();
     let node = agent.hello(BOOT_WITHIN)?;
     let cards = interfaces.map(|interfaces| agent.configure_network(interfaces)).transpose()?;
-    Ok(Greeted { node, cards: cards.unwrap_or_default(), ready: Instant::now(), clock: None })
+    Ok(Greeted { node, cards: cards.unwrap_or_default(), asked, ready: Instant::now(), clock: None })
+}
+
+/// What a system took to come up, without the time between its agent's opening of its stream and the first question: those that
+/// are started before others have to wait for them.
+fn own_boot(started: Instant, opened: Option<Instant>, greeted: &Greeted) -> Nanos {
+    let waited = opened.map_or(Duration::ZERO, |opened| greeted.asked.saturating_duration_since(opened));
+    greeted.ready.saturating_duration_since(started).saturating_sub(waited).into()
 }
 
 /// Greets the agents of all systems at the same time, so that none is kept waiting by another that still boots.
@@ -301,6 +317,24 @@ fn wrong_clock((first, later): (ClockSeen, ClockSeen)) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_boot_is_without_those_of_the_systems_after_it() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let took = |started, opened: Option<u64>, asked, ready| {
+            let (asked, ready) = (at(asked), at(ready));
+            let greeted =
+                Greeted { node: NodeFacts::default(), cards: Vec::new(), asked, ready, clock: None };
+            own_boot(at(started), opened.map(at), &greeted)
+        };
+        // Three that boot for 4 s in a row are spoken to when the last is started; each needs 1 s to be brought up.
+        assert_eq!(took(0, Some(4), 8, 9), Nanos::from_secs(5));
+        assert_eq!(took(4, Some(8), 8, 9), Nanos::from_secs(5));
+        assert_eq!(took(8, Some(12), 8, 13), Nanos::from_secs(5));
+        // What is no virtual machine is up at once.
+        assert_eq!(took(8, None, 8, 9), Nanos::from_secs(1));
+    }
 
     #[test]
     fn a_clock_that_runs_too_fast_or_too_slow_is_found_beyond_what_exchanges_leave_open() {

@@ -68,13 +68,14 @@ impl Measurement {
         let census = setting.others.map(|others| (others, others.look()));
         // Probes start when both of a pair stand, or the other's start would pass for noise.
         wait_for(partner)?;
-        let mut probes = watch(order, agents, testbed)?;
+        let mut probes = watch(setting, agents, testbed)?;
         wait_for(partner)?;
         let qemus = Qemus::start(&testbed.suts, &probes.sut_cpus);
         let mut site = Site {
             client: &agents.client,
             team: team.as_ref(),
             sut: agents.sut(),
+            suts: &agents.suts,
             routers: agents.routers.as_ref(),
             testbed,
             probes: &mut probes,
@@ -130,7 +131,7 @@ impl Measurement {
                 let own = |number: usize| cpu.each.get(number).map_or(used, |(_, account)| account.total());
                 let beyond = qemus.beyond_accounts(&testbed.suts, own);
                 let used = Nanos(used.0.saturating_add(beyond.0));
-                let ours = Nanos(used.0.saturating_add(theirs.unwrap_or_default().0));
+                let ours = cpu.ours(Nanos(used.0.saturating_add(theirs.unwrap_or_default().0)));
                 self.judge_noise(&probes, (&host_end, census), testbed, ours);
                 if testbed.the_sut().node.is_here() {
                     self.note_host(&probes, &host_end, used);
@@ -171,7 +172,10 @@ impl Measurement {
             // What this host's CPUs did says nothing of it.
             return;
         }
-        let noise = disturbance(&probes.host_start, host_end, &probes.sut_cpus, ours);
+        let noise = match testbed.path_is_on_any_cpu() {
+            true => disturbance_by_the_machine(&probes.host_start, host_end, &probes.sut_cpus),
+            false => disturbance(&probes.host_start, host_end, &probes.sut_cpus, ours),
+        };
         let noise = noise.with_frequencies(&probes.frequencies);
         if noise.reasons.is_empty() {
             return;
@@ -247,10 +251,11 @@ impl Measurement {
 }
 
 /// Starts the probes of a measurement.
-fn watch(order: &Order<'_>, agents: &Agents, testbed: &Testbed) -> Result<Probes, Failed> {
+fn watch(setting: &Setting<'_>, agents: &Agents, testbed: &Testbed) -> Result<Probes, Failed> {
+    let order = setting.order;
     let part = order.cell.workload.model().shortest_part(&order.measure.kind);
     let every = interval(part.unwrap_or(UNKNOWN_PART));
-    Probes::start(&agents.client, &agents.suts, testbed, every)
+    Probes::start((&agents.client, &agents.suts), testbed, every, setting.others)
         .map_err(|detail| Failed::new(InvalidReason::MeasureFailed, detail))
 }
 

@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, Provisioning, ServiceReady};
-use vtax_lab::{Ender, Lab, LabError, Node, Slot, Testbed, TestbedSpec};
+use vtax_lab::{Ender, Lab, LabError, Node, Slot, Testbed};
 use vtax_load::sip::PhaseResult;
 use vtax_plan::model::ServiceKind;
 use vtax_probe::Snapshot;
@@ -23,7 +23,6 @@ use vtax_store::{StoreError, TrialWriter};
 use vtax_sys::chain;
 
 use crate::barrier::Party;
-use crate::family;
 use crate::probes::role;
 use crate::systems;
 use agents::{Agents, Boot, without_server};
@@ -104,9 +103,7 @@ impl<'a> Trial<'a> {
     pub(crate) fn build(&mut self, lab: &mut Lab, slot: Slot) -> Result<Testbed, Failed> {
         self.setting.phase("building the testbed");
         let cell = self.setting.order.cell;
-        let disk = cell.services().find_map(|service| family::storage_directory(&service.kind));
-        let guest_client = cell.mounting_client();
-        let mut spec = TestbedSpec { disk, guest_client, ..systems::testbed(cell, self.setting.budget) };
+        let mut spec = systems::testbed(cell, self.setting.budget);
         let order = self.setting.order;
         let given = lab.streams().map(|streams| streams.names()).unwrap_or_default();
         spec.path.kind = spec.path.kind.in_round(order.round_seed, order.round).on_hosts(&given);
@@ -252,8 +249,10 @@ impl<'a> Trial<'a> {
         facts.insert("systems.promised".into(), promised.words());
         facts.insert("systems.memory_ratio".into(), format!("{:.3}", promised.memory_ratio()));
         for (sut, boot) in testbed.suts.iter().zip(boots) {
-            facts.insert(format!("{}.boot_ns", role(sut.node.name())), boot.took.0.to_string());
-            facts.insert(format!("{}.cpus", role(sut.node.name())), sut.cpus.to_string());
+            let name = role(sut.node.name());
+            facts.insert(format!("{name}.boot_ns"), boot.took.0.to_string());
+            facts.insert(format!("{name}.up_ns"), boot.up.0.to_string());
+            facts.insert(format!("{name}.cpus"), sut.cpus.to_string());
         }
     }
 

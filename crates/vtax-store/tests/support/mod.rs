@@ -91,10 +91,11 @@ pub(crate) fn load() -> LoadResult {
         lateness: histogram(0..300),
         intervals: (0..3).map(interval).collect(),
         generator: GeneratorUse::default(),
-        samples: (0..1000)
+        samples: (0..1000_u32)
             .map(|i| Sample {
                 start_ns: u64::from(i) * 1_000_000,
-                latency_ns: u32::MAX - i,
+                // Around 4.29 s, which the first version of samples had no more than.
+                latency_ns: u64::from(u32::MAX) - 500 + u64::from(i),
                 outcome: (i % 9) as u8,
             })
             .collect(),

@@ -74,10 +74,13 @@ impl Checkpoints {
         }
     }
 
-    /// Takes notice of how many bytes the link has carried since it exists.
+    /// Takes notice of how many bytes the link has carried since it exists. Where no checkpoint was made since the last time, what
+    /// was carried since is of one that isn't complete, and counts with it: a snapshot may be on its way for minutes.
     pub fn traffic(&mut self, bytes: u64) {
-        self.now = (bytes, self.count);
-        self.base.get_or_insert(self.now);
+        if self.base.is_none() || self.count > self.now.1 {
+            self.now = (bytes, self.count);
+            self.base.get_or_insert(self.now);
+        }
     }
 
     /// How many there were.
@@ -151,6 +154,25 @@ mod tests {
         assert_eq!(found.pause_at_first, Nanos::from_millis(80));
         assert!((found.per_second - 3.0).abs() < 1e-9 && (found.stopped_share - 0.014).abs() < 1e-9);
         assert!((found.pages_mean_at_most - 996.0 / 3.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn bytes_of_an_unfinished_checkpoint_are_of_none_yet() {
+        let mut checkpoints = Checkpoints::default();
+        let one = |checkpoints: &mut Checkpoints, ms| {
+            checkpoints.event(&event("STOP", ms));
+            checkpoints.event(&event("RESUME", ms + 1));
+        };
+        one(&mut checkpoints, 100);
+        checkpoints.traffic(5_000);
+        one(&mut checkpoints, 200);
+        checkpoints.traffic(6_000);
+        assert!((checkpoints.statistics().bytes_mean - 1_000.0).abs() < 1e-9);
+        checkpoints.traffic(6_900);
+        assert!((checkpoints.statistics().bytes_mean - 1_000.0).abs() < 1e-9, "it is on its way");
+        one(&mut checkpoints, 300);
+        checkpoints.traffic(7_400);
+        assert!((checkpoints.statistics().bytes_mean - 1_200.0).abs() < 1e-9);
     }
 
     #[test]

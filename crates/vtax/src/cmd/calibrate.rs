@@ -11,7 +11,7 @@ use vtax_vm::Cache;
 
 use crate::cmd::chosen::ChosenArgs;
 use crate::cmd::run::{Job, Measured, exit_of, reported, shell_word};
-use crate::exit::{Exit, Outcome, report, stored};
+use crate::exit::{Classify, Exit, Outcome, report, stored};
 use crate::front::in_controller;
 use crate::out;
 
@@ -32,6 +32,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let chosen = args.chosen.choose(|plan| calibration::against_itself(&plan))?;
     let Some(chosen) = chosen else { return Ok(Exit::BadInput) };
+    if !calibration::is_against_itself(&chosen.plan) {
+        // Only one that is resumed can be of another kind.
+        let directory = shell_word(&chosen.directory);
+        return Err(anyhow::anyhow!(
+            "{directory} compares environments with one another, and a calibration a baseline with itself: begin one with \
+             `vtax calibrate PLAN`; `vtax run --resume {directory}` goes on with this"
+        ))
+        .bad_input();
+    }
     // An older calibration must have no say in a new one.
     let job = Job::new(chosen, true, None, &[])?;
     // Before the controller: inside its namespaces the host looks different.

@@ -258,7 +258,7 @@ fn time(plan: &Plan, kvm: &Estimate, tcg: &Estimate) -> String {
         (kvm, tcg) => format!("takes about {kvm} with hardware virtualization, {tcg} under emulation"),
     };
     if let Some(budget) = plan.repeat.budget {
-        text += &format!("; no trial starts after {}", budget.about());
+        text += &format!("; no trial beyond `repeat.min` starts after {}", budget.about());
     }
     text
 }

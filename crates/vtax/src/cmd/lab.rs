@@ -5,6 +5,7 @@ mod file;
 mod up;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use base64::Engine as _;
@@ -17,6 +18,9 @@ use vtax_units::Nanos;
 use crate::exit::{Classify, Exit, Failure, Outcome};
 use crate::out;
 use door::{Answer, Ask};
+
+/// Time that a lab has to be down once it is asked: many routers under emulation.
+const DOWN_WITHIN: Duration = Duration::from_secs(120);
 
 /// A testbed to work in by hand: a containerlab file's, or that of a cell of a plan.
 ///
@@ -31,15 +35,19 @@ pub(crate) struct Args {
 enum Command {
     /// Build it and hold it until it is taken down.
     Up(up::Args),
-    /// Run a command in one of its nodes and print what that prints.
+    /// Run a command in one of its nodes and print what that prints: for at most 30 s, and 1 MiB.
+    ///
+    /// What runs longer or prints more is ended, and that is said.
     Exec(ExecArgs),
     /// Capture packets at an interface of a node, to look at with tcpdump or Wireshark.
+    ///
+    /// The first 160 bytes of each packet are kept. A file of 4 MiB is full, and the capture over, which is said.
     Capture(CaptureArgs),
     /// Break something of its topology, or mend it.
     Fault(FaultArgs),
     /// Draw its topology; of a file or a cell that doesn't stand too.
     Graph(GraphArgs),
-    /// Take it down.
+    /// Take it down, and wait until it is.
     Down(NameArgs),
 }
 
@@ -172,7 +180,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Capture(args) => capture(args),
         Command::Fault(args) => told(door::ask(&args.name.name, &Ask::Fault { event: args.fault.event()? })?),
         Command::Graph(args) => draw(args),
-        Command::Down(args) => told(door::ask(&args.name, &Ask::Down)?),
+        Command::Down(args) => {
+            let answer = door::ask(&args.name, &Ask::Down)?;
+            if answer == Answer::Done {
+                door::wait_until_gone(&args.name, DOWN_WITHIN)?;
+            }
+            told(answer)
+        }
     }
 }
 
@@ -182,7 +196,10 @@ fn capture(args: &CaptureArgs) -> Outcome {
     let Answer::Captured { pcap } = answer else { return told(answer) };
     let bytes = BASE64_STANDARD.decode(pcap).context("read what was captured").host_cannot()?;
     let path = &args.output;
-    std::fs::write(path, bytes).with_context(|| format!("write {}", path.display())).host_cannot()?;
+    std::fs::write(path, &bytes).with_context(|| format!("write {}", path.display())).host_cannot()?;
+    if let Some(after) = vtax_router::full_after(&bytes) {
+        out::text(&format!("ended after {:.1} s, at 4 MiB\n", after.as_secs_f64()))?;
+    }
     Ok(Exit::Done)
 }
 

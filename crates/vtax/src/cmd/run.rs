@@ -241,7 +241,7 @@ impl Job {
         if let Some(reason) = outside {
             runner.note(&format!("namespaces are refused on this host: {reason}")).map_err(ran)?;
         }
-        self.leave_out(&mut runner, &mut executor)?;
+        runner.leave_out_impossible(self.strict, |cell| executor.obstacle(cell)).map_err(ran)?;
         let ended = runner.run(&mut executor).map_err(ran);
         let found = runner.found();
         drop(executor);
@@ -250,28 +250,6 @@ impl Job {
             let _ = std::fs::remove_dir_all(nodes);
         }
         ended.map(|ended| (ended, found))
-    }
-
-    /// Leaves out the cells that this host can't build; an error where none is left.
-    fn leave_out(&self, runner: &mut Runner<'_>, executor: &mut LabExecutor) -> Result<(), Failure> {
-        let mut known: HashMap<[String; 3], Option<String>> = HashMap::new();
-        let mut left_out = Vec::new();
-        for (index, cell) in self.plan.cells.iter().enumerate() {
-            let key = [&cell.environment.name, &cell.path.name, &cell.service.name].map(String::clone);
-            let obstacle = known.entry(key).or_insert_with(|| executor.obstacle(cell));
-            if let Some(reason) = obstacle {
-                left_out.push((index, reason.clone()));
-            }
-        }
-        let all = left_out.len() == self.plan.cells.len();
-        if let Some((index, reason)) = left_out.first().filter(|_| all || self.strict) {
-            let reason = format!("{}: {reason}", self.plan.cells[*index].id);
-            return Err(ran(RunError::NothingPossible(reason)));
-        }
-        for (index, reason) in left_out {
-            runner.leave_out(index, &reason).map_err(ran)?;
-        }
-        Ok(())
     }
 
     /// Writes the report and prints the verdicts.

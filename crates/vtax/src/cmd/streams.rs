@@ -31,10 +31,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let socket =
         std::io::stdin().as_fd().try_clone_to_owned().context("the controller's socket").bad_input()?;
-    let engine = args.on.engine(args.minutes, &|| is_deserted(&socket));
-    // Between trials there is nothing on a host, and another path's may take long.
-    let held = engine.and_then(|mut engine| engine.hold().map(|()| engine));
-    let mut engine = match held {
+    // No host is released: between trials there is nothing on it, and another path's may take long.
+    let mut engine = match args.on.engine(args.minutes, &|| is_deserted(&socket)) {
         Ok(engine) => engine,
         Err(error) => {
             say_there_are_none(&socket, &error).context("tell the controller").host_cannot()?;

@@ -75,8 +75,8 @@ pub(super) enum Told {
     Nothing,
     /// The picture is there: the user may begin.
     Began,
-    /// An update brought the marker with this number.
-    Answered(u16),
+    /// An update brought the marker with this number. `had_room`: before that an action could have been taken.
+    Answered { number: u16, had_room: bool },
 }
 
 #[derive(Debug)]
@@ -420,7 +420,8 @@ impl Desk {
         }
     }
 
-    fn marked(&mut self, number: u16) -> Told {
+    pub(super) fn marked(&mut self, number: u16) -> Told {
+        let had_room = self.has_room();
         self.shown = number;
         if matches!(self.phase, Phase::First) {
             self.next = number.wrapping_add(1);
@@ -430,7 +431,7 @@ impl Desk {
         if self.late.is_some() && self.next == number.wrapping_add(1) {
             self.late = None;
         }
-        Told::Answered(number)
+        Told::Answered { number, had_room }
     }
 }
 

@@ -13,7 +13,7 @@ use super::result::{DesktopFigures, DesktopResult};
 use super::spec::DesktopSpec;
 use super::tls::TlsSettings;
 use super::worker::{Job, Share, Worker};
-use crate::requests::{Course, DRAIN_MAX, Recorder, Window, merge};
+use crate::requests::{Course, Recorder, Window, merge};
 use crate::{Arrivals, Control, LoadError, Model, RequestStep, Segment, drive};
 
 /// From now to the epoch: time for all threads to be there.
@@ -43,7 +43,7 @@ impl DesktopSession {
 
     /// Carries out a step: an action is a request. With a rate, so many users act as have this rate together; without, all do.
     ///
-    /// Takes about `warmup + duration`, and up to one second more for the last answers. Users that aren't connected yet
+    /// Takes about `warmup + duration`, and up to the drain more for the last answers. Users that aren't connected yet
     /// connect at its beginning: the warm-up is for that.
     ///
     /// # Errors
@@ -56,8 +56,8 @@ impl DesktopSession {
         let window = Window { from: warmup, to: warmup + duration, interval: step.interval.0.min(duration) };
         let timeout = self.spec.timeout;
         let epoch = Nanos(sched::monotonic().0 + LEAD_IN.0);
-        let job =
-            Job { spec: &self.spec, window, drain: timeout.min(DRAIN_MAX).0, timeout: timeout.0, epoch };
+        let drain = step.drain.min(timeout).0;
+        let job = Job { spec: &self.spec, window, drain, timeout: timeout.0, epoch };
         let cpus: Vec<usize> = self.spec.cpus.iter().take(active).collect();
         let workers = cpus.len();
         let mut shares: Vec<Share<'_>> =

@@ -341,7 +341,7 @@ impl<'a> Worker<'a> {
             match told {
                 Told::Nothing => break,
                 Told::Began => self.began(id),
-                Told::Answered(number) => self.answered(id, number),
+                Told::Answered { number, had_room } => self.answered(id, number, had_room),
             }
         }
         self.desk(id).keep(&buffer[at..there]);
@@ -364,13 +364,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// An update brought a marker: all actions up to its number are answered.
-    fn answered(&mut self, id: usize, number: u16) {
+    /// An update brought a marker: all actions up to its number are answered. `had_room` says whether others could be taken before.
+    fn answered(&mut self, id: usize, number: u16, had_room: bool) {
         self.time.tell();
         let now = self.time.now;
         let think = self.job.spec.users.think.0;
         let desk = &mut *self.share.desks[id].1;
-        let had_room = desk.has_room();
         let mut answers = 0_u64;
         while let Some(action) = desk.answered(number) {
             self.recorder.ended(action.start, now, Outcome::Ok, 0);
@@ -449,12 +448,80 @@ impl<'a> Worker<'a> {
     fn finish(mut self) -> Result<Found, SysError> {
         self.expire();
         for (_, desk) in &mut self.share.desks {
-            desk.under_way.drain(..).for_each(|action| self.recorder.unfinished(action.start));
-            desk.due.drain(..).for_each(|start| self.recorder.missed(start, false));
+            desk.under_way.drain(..).for_each(|action| self.recorder.cut_short(action.start));
+            // Those that took too long have just expired.
+            desk.due.drain(..).for_each(|start| self.recorder.never_begun(start, true));
         }
+        self.time.cut_short(&mut self.recorder, self.job.timeout);
         let by_kind = Kind::ALL.into_iter().zip(self.by_kind).filter(|(_, latency)| !latency.is_empty());
         self.figures.by_kind = by_kind.collect();
         let finding = self.time.finish(self.recorder, self.events.pacer.polled)?;
         Ok(Found { finding, figures: self.figures })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_plan::model::{DesktopActions, DesktopEncoding, DesktopPace, DesktopSecurity, DesktopUsers};
+    use vtax_units::{CpuSet, Rate};
+
+    use super::super::spec::Keep;
+    use super::*;
+    use crate::{ArrivalProcess, Segment};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn spec() -> DesktopSpec {
+        DesktopSpec {
+            first: ([127, 0, 0, 1], 1).into(),
+            sessions: 1,
+            security: DesktopSecurity::None,
+            tunnel: false,
+            password: None,
+            users: DesktopUsers {
+                actions: DesktopActions { typing: 1, scroll: 0, drag: 0, film: 0 },
+                rate: Rate(1.0),
+                think: Nanos::ZERO,
+                stay: Nanos::ZERO,
+                pace: DesktopPace::SlowMotion,
+                encoding: DesktopEncoding::Raw,
+                copies: false,
+                continuous: false,
+            },
+            timeout: Nanos::from_secs(100),
+            cpus: CpuSet::default(),
+            seed: 1,
+            keep: Keep::Markers,
+        }
+    }
+
+    /// What waits for a desktop that stalled longer than its actions may take waits for the server: it was called the generator's own
+    /// doing where the session survived.
+    #[test]
+    fn what_waited_for_a_late_answer_was_not_late_by_itself() {
+        let (spec, control) = (spec(), Control::new());
+        let window = Window { from: 0, to: 1_000 * SECOND, interval: 1_000 * SECOND };
+        let epoch = Nanos(sched::monotonic().0 - 10 * SECOND);
+        let job = Job { spec: &spec, window, drain: 0, timeout: spec.timeout.0, epoch };
+        let mut desk = Desk::new(&spec, 0, None);
+        let share = Share { desks: vec![(0, &mut desk)], active: 1 };
+        let profile = [Segment { from: Rate(1.0), to: Rate(1.0), duration: Nanos(window.to) }];
+        let arrivals = Arrivals::new(ArrivalProcess::Constant, &profile, 1, 0, 1);
+        let recorder = Recorder::new(window, spec.timeout, false);
+        let mut worker = Worker::new(&job, &control, share, Some(arrivals), recorder).unwrap();
+        let desk = worker.desk(0);
+        desk.phase = Phase::Ready;
+        desk.act(0);
+        // It has timed out, and its answer is still to come; another action is due since second 5.
+        desk.under_way.clear();
+        desk.late = Some(u64::MAX);
+        assert!(desk.is_due(5 * SECOND) && !desk.has_room());
+        let told = desk.marked(0);
+        assert_eq!(told, Told::Answered { number: 0, had_room: false });
+        worker.answered(0, 0, false);
+        let since = worker.desk(0).available_since;
+        assert!(since >= 10 * SECOND && worker.desk(0).due.is_empty(), "{since}");
+        assert!(worker.recorder.lateness.max() >= 4 * SECOND, "the action has waited");
+        assert_eq!(worker.recorder.own_lateness.max(), 0, "but for the server alone");
     }
 }

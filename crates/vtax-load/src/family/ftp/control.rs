@@ -183,7 +183,7 @@ impl Worker<'_> {
     /// A reply is whole. `alone`: nothing came behind it.
     fn reply(&mut self, id: u32, reply: Reply, alone: bool) {
         if reply.class() >= 4 {
-            self.tally.refused(reply.code);
+            self.tally.refused(reply.code, self.time.now);
         }
         match (self.slots[id as usize].stage, reply.code) {
             // The server is not ready yet (120), or has more to say.
@@ -353,7 +353,11 @@ impl Worker<'_> {
             let port = match reply.code {
                 229 => ftp::extended_passive(text),
                 227 => ftp::passive(text).map(|(ip, port)| {
-                    self.tally.passive_elsewhere += u64::from(self.job.target.ip() != ip);
+                    if let Some(transfer) = self.slots[id as usize].transfer.as_ref()
+                        && self.job.target.ip() != ip
+                    {
+                        self.tally.passive_elsewhere(transfer);
+                    }
                     port
                 }),
                 _ => None,

@@ -221,7 +221,7 @@ impl Worker<'_> {
         };
         let Some(tls) = &mut data.tls else {
             content(&self.buffer[..got]);
-            self.tally.compared += compared;
+            self.tally.compared(transfer, compared);
             return true;
         };
         let (torn, was_ready) = (tls.torn.len(), tls.ready);
@@ -241,7 +241,7 @@ impl Worker<'_> {
             transfer.data_ready(now);
             self.tally.handshake(tls, false, now);
         }
-        self.tally.compared += compared;
+        self.tally.compared(transfer, compared);
         let closed = tls.peer_closed;
         match data.send_or_keep(&self.out) {
             Ok(sent) => self.recorder.sent(now, sent),

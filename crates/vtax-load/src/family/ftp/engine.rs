@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
+use vtax_plan::model::FtpArrivals;
 use vtax_sys::sched;
 use vtax_units::Nanos;
 
@@ -14,7 +15,7 @@ use super::spec::FtpSpec;
 use super::tls::TlsSettings;
 use super::worker::{Found, Job, Worker};
 use crate::drive::{self, EventLoop};
-use crate::requests::{Course, DRAIN_MAX, Finding, Recorder, Window, merge};
+use crate::requests::{Course, Finding, Recorder, Window, merge};
 use crate::{Arrivals, Control, LoadError, LoadResult, Model, RequestStep};
 
 /// From now to the epoch: time for all threads to be there.
@@ -70,6 +71,10 @@ impl Load {
 
     fn job<'a>(&'a self, step: &RequestStep, fill: Option<&'a AtomicU32>, begun: &'a AtomicU64) -> Job<'a> {
         let spec = &self.spec;
+        let of_sessions = matches!(step.model, Model::Open { .. })
+            && matches!(spec.requests.arrivals_of, FtpArrivals::Sessions);
+        // A session may take longer than each of its transfers.
+        let longest = if of_sessions { Nanos(u64::MAX) } else { spec.pool.timeout };
         Job {
             target: spec.pool.target,
             requests: &spec.requests,
@@ -86,7 +91,7 @@ impl Load {
                 to: step.warmup.0 + step.duration.0,
                 interval: step.interval.0.min(step.duration.0),
             },
-            drain: spec.pool.timeout.min(DRAIN_MAX).0,
+            drain: step.drain.min(longest).0,
             timeout: spec.pool.timeout.0,
             epoch: Nanos(sched::monotonic().0 + LEAD_IN.0),
         }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::LatencyHistogram;
 
-/// What a load of FTP found besides what all loads of requests do. What started in the warm-up is left out.
+/// What a load of FTP found besides what all loads of requests do. Transfers and logins that began in the warm-up are left out, and so is
+/// what happened to sessions in it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FtpDetails {
     /// Files fetched.

@@ -47,6 +47,8 @@ impl FtpSession {
             seed: 0,
             samples: false,
             interval: Self::OPENING.into(),
+            // It ends as soon as all is stored.
+            drain: Nanos::ZERO,
         };
         let next = AtomicU32::new(0);
         let (_, details) = self.load.run(&step, &Control::new(), Some(&next))?;
@@ -61,7 +63,7 @@ impl FtpSession {
 
     /// Carries out one step and returns what it found.
     ///
-    /// Takes about `warmup + duration`, and up to one second more for the last transfers. Failed transfers are part of the result.
+    /// Takes about `warmup + duration`, and up to the drain more for the last transfers. Failed transfers are part of the result.
     ///
     /// # Errors
     /// The step makes no sense, the kernel refuses what the engine needs, or the step was cancelled before its warm-up had passed.

@@ -20,13 +20,13 @@ pub(super) struct Tally {
     login: [Histogram<u64>; 3],
     kinds: [OfKind; 3],
     pub(super) logins: u64,
-    pub(super) broken_sessions: u64,
+    broken_sessions: u64,
     continued: u64,
     handshakes: FtpHandshakes,
     tls: Option<String>,
     without_close_notify: u64,
-    pub(super) compared: u64,
-    pub(super) passive_elsewhere: u64,
+    compared: u64,
+    passive_elsewhere: u64,
     /// Rare, so that it may allocate.
     refusals: BTreeMap<u16, u64>,
     pub(super) first_failure: Option<String>,
@@ -141,9 +141,28 @@ impl Tally {
         self.continued += u64::from(transfer.start >= self.from);
     }
 
-    /// A reply refused something.
-    pub(super) fn refused(&mut self, code: u16) {
-        *self.refusals.entry(code).or_default() += 1;
+    /// So many bytes of a transfer were compared.
+    pub(super) fn compared(&mut self, transfer: &Transfer, bytes: u64) {
+        if transfer.start >= self.from {
+            self.compared += bytes;
+        }
+    }
+
+    /// The reply to PASV for a transfer named another address than the server's.
+    pub(super) fn passive_elsewhere(&mut self, transfer: &Transfer) {
+        self.passive_elsewhere += u64::from(transfer.start >= self.from);
+    }
+
+    /// A session ended before its time. Sessions may last from the warm-up on, so that what counts is when.
+    pub(super) fn broke(&mut self, now: u64) {
+        self.broken_sessions += u64::from(now >= self.from);
+    }
+
+    /// A reply refused something; as of sessions.
+    pub(super) fn refused(&mut self, code: u16, now: u64) {
+        if now >= self.from {
+            *self.refusals.entry(code).or_default() += 1;
+        }
     }
 
     /// All of it, as it is stored.
@@ -191,4 +210,25 @@ fn times<const N: usize>(phases: [FtpPhase; N], histograms: &[Histogram<u64>; N]
         (!times.is_empty()).then_some(PhaseTimes { phase, times })
     };
     phases.into_iter().zip(histograms).filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_the_warm_up_is_left_out() {
+        let mut tally = Tally::new(100, Nanos::from_secs(1));
+        for (start, now) in [(40, 60), (99, 150), (100, 160), (170, 180)] {
+            let transfer = Transfer { start, ..Transfer::new(Kind::Retr, 1, 1, 10) };
+            tally.compared(&transfer, 10);
+            tally.passive_elsewhere(&transfer);
+            tally.refused(450, now);
+            tally.broke(now);
+        }
+        let details = tally.details();
+        // Parts of transfers count by when these started, what happens to sessions by when it does.
+        assert_eq!((details.compared, details.passive_elsewhere), (20, 2));
+        assert_eq!((details.refusals, details.broken_sessions), (vec![(450, 3)], 3));
+    }
 }

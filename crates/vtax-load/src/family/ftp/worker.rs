@@ -476,7 +476,7 @@ impl<'a> Worker<'a> {
     pub(super) fn break_session(&mut self, id: u32, outcome: Outcome, code: u16, why: &str) {
         let now = self.time.now;
         if self.interrupt(id, outcome) {
-            self.tally.broken_sessions += 1;
+            self.tally.broke(now);
             self.close(id, true);
             self.slots[id as usize].stage = Stage::Paused;
             return self.set_until(id, now + PAUSE);
@@ -485,7 +485,7 @@ impl<'a> Worker<'a> {
             self.tally.first_failure = Some(self.slots[id as usize].why_broken(why, outcome, code));
         }
         self.account(id, outcome, code);
-        self.tally.broken_sessions += 1;
+        self.tally.broke(now);
         let slot = &mut self.slots[id as usize];
         slot.transfer = None;
         let waiting = slot.pending.take();
@@ -586,13 +586,15 @@ impl<'a> Worker<'a> {
 
     /// Counts what is left over.
     fn finish(mut self) -> Result<Found, SysError> {
+        self.expire();
         for slot in &self.slots {
             let transfer = slot.transfer.or(slot.interrupted);
             let start = slot.arrival.or(transfer.map(|transfer| transfer.start)).or(slot.pending);
             if let Some(start) = start {
-                self.recorder.unfinished(start);
+                self.recorder.cut_short(start);
             }
         }
+        self.time.cut_short(&mut self.recorder, self.job.timeout);
         let finding = self.time.finish(self.recorder, self.events.pacer.polled)?;
         Ok(Found { finding, details: self.tally.details() })
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::agreed::at_port;
 use super::control::{self, FromServer, ServerReport, ToServer, Token};
 use super::meter::{Counter, Timeline, joined};
 use super::{
@@ -167,7 +168,7 @@ fn host(
     // Only the hall's may be left, so that a test that is over takes no more.
     drop(sender);
     let host = Host { spec, token, streams, stop };
-    let result = host.run(link).and_then(|report| asked(link).map(|()| report));
+    let result = host.run(link);
     // Before the client is told: its next test may come at once.
     hall.tests().remove(&token);
     match result {
@@ -188,17 +189,22 @@ struct Host<'a> {
 }
 
 impl Host<'_> {
-    /// The test itself, until the client asks for the report or is about to.
+    /// The test itself, until the client asks for the report.
     fn run(&self, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
         let patience = Duration::from_nanos(self.spec.warmup.0 + self.spec.duration.0) + PATIENCE * 2;
         link.set_read_timeout(Some(patience)).map_err(NetworkError::system("prepare a connection"))?;
-        match &self.spec.test {
+        let report = match &self.spec.test {
             NetworkTestKind::Tcp(test) => self.tcp(test, link),
             NetworkTestKind::Rr(test) => self.rr(test, link),
-            NetworkTestKind::Udp(test) => self.udp(test, link),
+            // What it says next is waited for beside the sending.
+            NetworkTestKind::Udp(test) if test.direction == Direction::Down => {
+                return self.udp_down(test, link);
+            }
+            NetworkTestKind::Udp(test) => self.udp_up(test, link),
             NetworkTestKind::Ping(test) => self.echo(test, link),
             NetworkTestKind::Voice(test) => self.voice(test, link),
-        }
+        };
+        report.and_then(|report| asked(link).map(|()| report))
     }
 
     fn accepted(&self, port: u16) -> FromServer {
@@ -215,11 +221,7 @@ impl Host<'_> {
     ) -> Result<(Vec<TcpStream>, Vec<TcpStream>), NetworkError> {
         // Whatever has no need of it goes to the one port that a firewall need let through.
         let own = match setup.window {
-            Some(_) => {
-                let address: IpAddr =
-                    link.local_addr().map_err(NetworkError::system("ask for an address"))?.ip();
-                Some(tcp::listen(SocketAddr::new(address, 0), setup)?)
-            }
+            Some(_) => Some(tcp::listen(own_address(link)?, setup)?),
             None => None,
         };
         let port = match &own {
@@ -317,8 +319,7 @@ impl Host<'_> {
         link: &mut TcpStream,
         buffer: Option<vtax_units::Bytes>,
     ) -> Result<UdpSocket, NetworkError> {
-        let address: IpAddr = link.local_addr().map_err(NetworkError::system("ask for an address"))?.ip();
-        let socket = udp::open(&SocketAddr::new(address, 0).to_string(), buffer)?;
+        let socket = udp::open(own_address(link)?, buffer)?;
         let port = socket.local_addr().map_err(NetworkError::system("ask for an address"))?.port();
         control::send(link, &self.accepted(port))?;
         udp::await_greeting(&socket, &self.token).map_err(NetworkError::system("wait for a datagram"))?;
@@ -326,15 +327,28 @@ impl Host<'_> {
         Ok(socket)
     }
 
-    fn udp(&self, test: &UdpTest, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
+    /// Sends until the time is over, the client calls the test off, or it is gone.
+    fn udp_down(&self, test: &UdpTest, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
         let socket = self.datagrams(link, test.buffer)?;
         let timeline = Timeline::begin(self.spec);
         let counter = Counter::default();
-        if test.direction == Direction::Down {
-            let cancelled = self.cancelled();
-            let sender = udp::send(&socket, self.token, test, &timeline, &counter, &cancelled)?;
-            return Ok(ServerReport { udp_sent: Some(sender), ..ServerReport::default() });
-        }
+        let broken_off = AtomicBool::new(false);
+        let (token, stopped) = (self.token, self.cancelled());
+        let cancelled = || stopped() || broken_off.load(Relaxed);
+        let sender = thread::scope(|scope| {
+            let sending = || udp::send(&socket, token, test, &timeline, &counter, &cancelled);
+            let thread = scope.spawn(sending);
+            let asked = asked_meanwhile(link, &broken_off);
+            let sender = joined(thread.join())?;
+            asked.map(|()| sender)
+        })?;
+        Ok(ServerReport { udp_sent: Some(sender), ..ServerReport::default() })
+    }
+
+    fn udp_up(&self, test: &UdpTest, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
+        let socket = self.datagrams(link, test.buffer)?;
+        let timeline = Timeline::begin(self.spec);
+        let counter = Counter::default();
         let over = AtomicBool::new(false);
         let token = self.token;
         let receiver = thread::scope(|scope| {
@@ -370,9 +384,30 @@ impl Host<'_> {
     }
 }
 
+/// The address that the client has reached, with any port.
+fn own_address(link: &TcpStream) -> Result<SocketAddr, NetworkError> {
+    let own = link.local_addr().map_err(NetworkError::system("ask for an address"))?;
+    Ok(at_port(own, 0))
+}
+
 /// Waits until the client asks for the report.
 fn asked(link: &mut TcpStream) -> Result<(), NetworkError> {
-    match control::receive(link)? {
+    is_question(&control::receive(link)?)
+}
+
+/// The same while this end sends; `broken_off` is set where the client calls the test off before it asks, or goes. Who only asks
+/// waits for the end of the sending: its clock may be ahead.
+fn asked_meanwhile(link: &mut TcpStream, broken_off: &AtomicBool) -> Result<(), NetworkError> {
+    let mut said = control::receive(link);
+    broken_off.store(!matches!(said, Ok(ToServer::Report)), Relaxed);
+    if matches!(said, Ok(ToServer::Stop)) {
+        said = control::receive(link);
+    }
+    is_question(&said?)
+}
+
+fn is_question(said: &ToServer) -> Result<(), NetworkError> {
+    match said {
         ToServer::Report => Ok(()),
         _ => Err(NetworkError::protocol("something else than a question".to_owned())),
     }

@@ -115,13 +115,9 @@ pub(super) fn connect_all(
     streams: u32,
     up: bool,
 ) -> Result<Vec<TcpStream>, NetworkError> {
-    let mut target = session.spec.target;
-    if session.port != 0 {
-        target.set_port(session.port);
-    }
     (0..streams)
         .map(|index| {
-            let mut stream = connect(target, setup)?;
+            let mut stream = connect(session.target(), setup)?;
             control::send(&mut stream, &ToServer::Stream { token: session.token, index, up })?;
             Ok(stream)
         })

@@ -47,7 +47,7 @@ impl RedisSession {
 
     /// Carries out one step and returns what it found.
     ///
-    /// Takes about `warmup + duration`, and up to one second more for the last answers. Failed requests are
+    /// Takes about `warmup + duration`, and up to the drain more for the last answers. Failed requests are
     /// part of the result; a step during which every connection is refused is `Ok`.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use crate::histogram::bounded;
 use crate::limit::{Evidence, FLOOR_BESIDE, judge};
 use crate::{GeneratorUse, LatencyHistogram};
 
-/// Share of all messages that the kernel may drop before the generator counts as too slow.
+/// Share of a profile's messages that the kernel may drop before the generator counts as too slow.
 const DROPPED_SHARE: f64 = 0.001;
 const SECOND: u64 = 1_000_000_000;
 
@@ -46,7 +46,7 @@ pub(crate) fn merge(with: Merge<'_>, agents: &mut [UserAgents]) -> SipResult {
         }
         agents.unmatched.add_to(&mut unmatched);
         dropped += agents.unmatched.of(Kind::ReceiveBufferOverflow);
-        received += agents.traffic.requests_received + agents.traffic.responses_received;
+        received += agents.received();
         let own = agents.pools();
         pools.unregistered += own.unregistered;
         pools.registered += own.registered;
@@ -227,5 +227,49 @@ fn second_metric<'a>(cells: impl Iterator<Item = &'a SecondValues>) -> SecondMet
         count: sum.count,
         mean_us: (sum.sum_ns as f64 / f64::from(sum.count.max(1)) / 1e3) as f32,
         max_us: (sum.max_ns as f64 / 1e3) as f32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::user_agents::tests::{agents, record};
+    use super::super::{PhaseKind, SipPhase};
+    use super::*;
+    use crate::ArrivalProcess;
+
+    #[test]
+    fn what_the_kernel_dropped_is_a_share_of_what_came_meanwhile() {
+        let phase = SipPhase {
+            name: "step 9".to_owned(),
+            kind: PhaseKind::Mix { duration: Nanos::from_secs(1) },
+            rate: Rate(1_000.0),
+            transient: Nanos::ZERO,
+            ihs_limit: None,
+            scenario_limits: false,
+        };
+        let profile =
+            SipProfile { phases: vec![phase], arrivals: ArrivalProcess::Poisson, drain: Nanos::ZERO };
+        let limited = |dropped: u64| {
+            let mut agents = agents();
+            // Those of the steps before say nothing of this one.
+            agents.traffic.responses_received = 1_000_000;
+            agents.begin_profile();
+            agents.records.push(record());
+            agents.traffic.responses_received += 900;
+            agents.traffic.requests_received += 100;
+            agents.unmatched.add(Kind::ReceiveBufferOverflow, dropped);
+            let with = Merge {
+                profile: &profile,
+                times: vec![(0, SECOND)],
+                stopped: None,
+                uses: Vec::new(),
+                unix_offset_ms: 0,
+                epoch: 0,
+            };
+            merge(with, &mut [agents]).phases[0].generator.limited.clone()
+        };
+        assert_eq!(limited(1), None);
+        let why = limited(2).unwrap();
+        assert!(why.starts_with("the kernel dropped 2 datagrams"), "{why}");
     }
 }

@@ -218,6 +218,11 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// Messages received.
+    pub(crate) fn received(&self) -> u64 {
+        self.requests_received.saturating_add(self.responses_received)
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.requests_sent = self.requests_sent.saturating_add(other.requests_sent);
         self.responses_sent = self.responses_sent.saturating_add(other.responses_sent);

@@ -10,7 +10,6 @@ use vtax_units::{Nanos, Share};
 use super::barrier::PhaseBarrier;
 use super::merge::{Merge, merge};
 use super::setup::Setup;
-use super::unmatched::Unmatched;
 use super::user_agents::UserAgents;
 use super::worker::Worker;
 use super::{PhaseKind, Pools, SipProfile, SipResult, SipSpec, Traffic};
@@ -80,10 +79,7 @@ impl SipSession {
         let unix_offset_ms = unix_ms() as i64 - (sched::monotonic().0 / 1_000_000) as i64;
         let workers = self.agents.len();
         let barrier = PhaseBarrier::new(profile, limits, workers, epoch);
-        for agents in &mut self.agents {
-            agents.records.clear();
-            agents.unmatched = Unmatched::default();
-        }
+        self.agents.iter_mut().for_each(UserAgents::begin_profile);
         let mut ready = Vec::with_capacity(workers);
         for (number, (agents, cpu)) in self.agents.iter_mut().zip(&self.cpus).enumerate() {
             ready.push((*cpu, Worker::new(agents, &barrier, control, (number, workers), epoch)?));

@@ -65,12 +65,13 @@ struct Uas {
 /// the address once calls can come; port 0 is then the real one.
 ///
 /// # Errors
-/// The kernel refuses the address or the socket.
+/// The address stands for all there are, or the kernel refuses it or the socket.
 pub fn answer_calls(
     listen: SocketAddr,
     stop: &AtomicBool,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<Traffic, LoadError> {
+    refuse_all_addresses(listen)?;
     let refused = |source| LoadError::System { operation: "listen for calls", source };
     let socket = UdpSocket::bind(listen).map_err(refused)?;
     socket.set_nonblocking(true).map_err(refused)?;
@@ -99,6 +100,16 @@ pub fn answer_calls(
         traffic: Traffic::default(),
     };
     uas.run(stop)
+}
+
+/// Refuses to answer calls at all addresses: where they come to stands in the answers, and no peer could send to that.
+pub(super) fn refuse_all_addresses(listen: SocketAddr) -> Result<(), LoadError> {
+    if !listen.ip().is_unspecified() {
+        return Ok(());
+    }
+    let reason =
+        format!("listening on {listen}: give the one address that peers reach it at, not all addresses");
+    Err(LoadError::Spec { field: "target", reason })
 }
 
 impl Uas {
@@ -256,4 +267,19 @@ impl Uas {
 fn answer_address(via: &Via<'_>, from: SocketAddr) -> SocketAddr {
     let ip: IpAddr = from.ip();
     if via.rport.is_some() { from } else { (ip, via.port.unwrap_or(5060)).into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_nobody_can_send_to_is_refused() {
+        for all in ["0.0.0.0:0", "[::]:0"] {
+            let answered = answer_calls(all.parse().unwrap(), &AtomicBool::new(true), |_| panic!("{all}"));
+            let error = answered.unwrap_err().to_string();
+            assert!(error.contains("give the one address that peers reach it at"), "{error}");
+        }
+        answer_calls(([127, 0, 0, 1], 0).into(), &AtomicBool::new(true), |_| ()).unwrap();
+    }
 }

@@ -62,9 +62,12 @@ pub(crate) struct UserAgents {
     pub(crate) now: u64,
     /// When the message that is being handled arrived.
     pub(crate) arrived: u64,
+    /// Since the session was opened.
+    pub(crate) traffic: Traffic,
+    /// Messages that had been received when the profile began.
+    received_before: u64,
     // What is counted during one profile.
     pub(crate) unmatched: Unmatched,
-    pub(crate) traffic: Traffic,
     /// By phase, those begun.
     pub(crate) records: Vec<Record>,
     pub(crate) present: Present,
@@ -98,14 +101,27 @@ impl UserAgents {
             register_cseq: 0,
             now,
             arrived: now,
-            unmatched: Unmatched::default(),
             traffic: Traffic::default(),
+            received_before: 0,
+            unmatched: Unmatched::default(),
             records: Vec::new(),
             present: Present::default(),
             congestion: None,
             progress: Progress::default(),
             setup: Arc::clone(setup),
         })
+    }
+
+    /// A profile begins, and what is counted during it.
+    pub(crate) fn begin_profile(&mut self) {
+        self.records.clear();
+        self.unmatched = Unmatched::default();
+        self.received_before = self.traffic.received();
+    }
+
+    /// Messages received since the profile began.
+    pub(crate) fn received(&self) -> u64 {
+        self.traffic.received().saturating_sub(self.received_before)
     }
 
     pub(crate) fn pools(&self) -> Pools {
@@ -526,7 +542,7 @@ fn next_sending(transaction: &mut Transaction, now: u64, t2: u64, repeats: bool)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::recorder::Layout;
     use super::*;
 
@@ -551,7 +567,7 @@ mod tests {
     }
 
     /// The user agents of a service that never answers, with one recorded phase of calls.
-    fn agents() -> UserAgents {
+    pub(crate) fn agents() -> UserAgents {
         let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let text = r#"{"workload": {"transport": "udp",
             "subscribers": {"count": 4, "public": "u%d", "private": "u%d", "password": "p", "realm": "r", "domain": "d"},
@@ -564,8 +580,13 @@ mod tests {
         let spec = serde_json::from_value(spec).unwrap();
         let setup = Arc::new(Setup::new(&spec, false, 1).unwrap());
         let mut agents = UserAgents::open(&setup, 1, 0, 0).unwrap();
-        agents.records.push(Record::new(Layout::new(|s| s == Scenario::Calling), 1));
+        agents.records.push(record());
         agents
+    }
+
+    /// The record of a phase of calls.
+    pub(crate) fn record() -> Record {
+        Record::new(Layout::new(|s| s == Scenario::Calling), 1)
     }
 
     #[test]

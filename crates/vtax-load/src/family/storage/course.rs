@@ -46,8 +46,11 @@ impl Course {
     }
 
     /// Whether it may come to a record again while the record is under way.
-    pub(super) fn is_random_write(&self) -> bool {
-        matches!(self.operation, StorageOperation::RandomWrite | StorageOperation::Mix { .. })
+    pub(super) fn may_meet(&self) -> bool {
+        let is_random =
+            matches!(self.operation, StorageOperation::RandomWrite | StorageOperation::Mix { .. });
+        // In order it comes again to where it began, unless it goes over each once.
+        is_random || (self.operation.writes() && self.left.is_none())
     }
 
     /// The next record; `None` at the end.

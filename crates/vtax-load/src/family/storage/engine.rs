@@ -36,6 +36,8 @@ const CHUNK_WAIT: u64 = 20_000_000;
 pub(super) struct Files {
     pub(super) data: Generations,
     pub(super) names: Generations,
+    /// The process has made the one file that the target is, which is to be removed with the others.
+    pub(super) made_target: bool,
 }
 
 /// What one process has at the end of a step.
@@ -121,11 +123,13 @@ impl<'a> Process<'a> {
 
     fn carry_out(&mut self) -> Result<Option<Made>, StorageError> {
         if self.removes {
-            return self.open(self.step.shape.record.0, 1)?.remove().map(|()| None);
+            let mut target = self.open(self.step.shape.record.0, 1)?;
+            target.remove()?;
+            return if self.files.made_target { target.remove_target() } else { Ok(()) }.map(|()| None);
         }
         self.get_ready()?;
         let mut target = self.open(self.step.shape.record.0, self.step.shape.depth)?;
-        target.prepare()?;
+        self.prepare(&mut *target)?;
         if matches!(self.step.operation, StorageOperation::Write | StorageOperation::Create) {
             target.empty()?;
             self.files.data.emptied();
@@ -200,18 +204,25 @@ impl<'a> Process<'a> {
         self.spec.target.open(&self.step.shape, self.shape(record, depth), self.spec.timeout.into())
     }
 
+    /// Has a target prepare itself, and remembers what it made, also where something else went wrong.
+    fn prepare(&mut self, target: &mut dyn Target) -> Result<(), StorageError> {
+        let prepared = target.prepare();
+        self.files.made_target |= target.has_made_target();
+        prepared
+    }
+
     /// Lays files out where the step needs what isn't there, and reads them where the cache is to be warm.
     fn get_ready(&mut self) -> Result<(), StorageError> {
         use StorageOperation as Op;
         let operation = self.step.operation;
-        let lay_out = !matches!(operation, Op::Write) && !operation.of_names() && !self.files.data.complete();
+        let lay_out = operation.needs_data() && !self.files.data.complete();
         let make_names = matches!(operation, Op::List | Op::Remove) && !self.files.names.complete();
-        let warm = self.step.cache == StorageCache::Warm && !operation.of_names() && operation != Op::Write;
+        let warm = self.step.is_warmed();
         if !lay_out && !make_names && !warm {
             return Ok(());
         }
         let mut target = self.open(CHUNK.max(self.step.shape.record.0), self.chunks())?;
-        target.prepare()?;
+        self.prepare(&mut *target)?;
         if lay_out {
             target.empty()?;
             self.over_file(&mut *target, Kind::Write)?;

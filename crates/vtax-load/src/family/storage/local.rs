@@ -1,7 +1,7 @@
 //! Local files: a directory, a single file or a block device.
 
 use std::fs::File;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ pub(super) struct LocalTarget {
     shape: Shape,
     /// Data files are files of their own in a directory; else extents of one file.
     in_directory: bool,
+    /// That one file was made here.
+    made: bool,
     io: Io,
     /// Operations that were carried out at once.
     done: Vec<Done>,
@@ -119,6 +121,7 @@ impl LocalTarget {
             engine: files.engine,
             shape,
             in_directory,
+            made: false,
             io: Io::Closed,
             done: Vec::with_capacity(usize::from(shape.depth)),
             first_failure: None,
@@ -151,11 +154,13 @@ impl LocalTarget {
         (self.shape.worker as u64 * u64::from(self.shape.files) + u64::from(file)) * self.shape.size
     }
 
-    fn open_one(&self, number: u32) -> Result<File, StorageError> {
+    fn open_one(&mut self, number: u32) -> Result<File, StorageError> {
         let path = self.file(number);
         let device = path.exists() && !path.is_file();
         if device {
             self.check_unused(&path)?;
+        } else {
+            self.make(&path)?;
         }
         let mut flags = OFlags::CLOEXEC;
         if self.direct {
@@ -166,6 +171,16 @@ impl LocalTarget {
         let file = options.open(&path).map_err(|error| self.cannot_open(&path, &error))?;
         self.check_own(&path, &file)?;
         Ok(file)
+    }
+
+    /// Makes a file where there is none. Processes that share one do it at the same time: it is one's.
+    fn make(&mut self, path: &Path) -> Result<(), StorageError> {
+        match File::options().write(true).create_new(true).open(path) {
+            Ok(_) => self.made |= !self.in_directory,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(self.cannot_open(path, &error)),
+        }
+        Ok(())
     }
 
     /// Refuses a device that is mounted, or part of a volume: it can't be opened with O_EXCL. Processes look one after the other, as
@@ -414,27 +429,31 @@ impl Target for LocalTarget {
         self.first_failure.as_deref()
     }
 
+    fn has_made_target(&self) -> bool {
+        self.made
+    }
+
     fn remove(&mut self) -> Result<(), StorageError> {
         if !self.in_directory {
             return Ok(());
         }
-        let files: Vec<PathBuf> = (0..self.shape.files).map(|number| self.file(number)).collect();
-        for path in files {
-            match std::fs::remove_file(&path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(StorageError::system(format!("remove {}", path.display()), e));
-                }
-                _ => {}
-            }
+        for path in (0..self.shape.files).map(|number| self.file(number)) {
+            gone(&path, std::fs::remove_file(&path))?;
         }
         let names = self.names();
-        match std::fs::remove_dir_all(&names) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(StorageError::system(format!("remove {}", names.display()), e))
-            }
-            _ => Ok(()),
-        }
+        gone(&names, std::fs::remove_dir_all(&names))
     }
+
+    fn remove_target(&mut self) -> Result<(), StorageError> {
+        gone(&self.path, std::fs::remove_file(&self.path))
+    }
+}
+
+/// What was to be removed may be gone already.
+fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), StorageError> {
+    removed
+        .or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
+        .map_err(|error| StorageError::system(format!("remove {}", path.display()), error))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use vtax_plan::model::StorageCache;
 use vtax_units::Nanos;
 
 use super::counters::IoCounters;
+use super::spec::StorageStep;
 use super::target::{CacheDropped, Facts, Failure};
 use crate::{LoadResult, MemberAnswer};
 
@@ -213,16 +214,16 @@ impl StorageResult {
         self.load.throughput().0
     }
 
-    /// Why the client's cache didn't hold what the step was to begin with; `None` where it did, or nothing is known.
+    /// Why the client's cache didn't hold what this step was to begin with; `None` where it did, or nothing is known.
     #[must_use]
-    pub fn cache_is_not(&self, asked: StorageCache) -> Option<String> {
+    pub fn cache_is_not(&self, step: &StorageStep) -> Option<String> {
         let share = self.cache.share_before()?;
         let percent = 100.0 * share;
-        match asked {
+        match step.cache {
             StorageCache::Cold if share > COLD => {
                 Some(format!("the page cache was to be cold but held {percent:.0} % of the files"))
             }
-            StorageCache::Warm if share < WARM => Some(format!(
+            StorageCache::Warm if step.is_warmed() && share < WARM => Some(format!(
                 "the page cache was to be warm but held {percent:.0} % of the files: they don't fit"
             )),
             _ => None,

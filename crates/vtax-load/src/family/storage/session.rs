@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use vtax_plan::model::{StorageCache, StorageShape};
+use vtax_plan::model::StorageCache;
 use vtax_units::Nanos;
 
 use super::counters::Moment;
@@ -80,11 +80,7 @@ impl StorageSession {
 
     /// Sees to it that the files there are, or are to be, fit the step.
     fn have_files(&mut self, step: &StorageStep) -> Result<(), LoadError> {
-        let same = |a: &StorageShape, b: &StorageShape| {
-            (a.file, a.record, a.processes, a.files) == (b.file, b.record, b.processes, b.files)
-                && (a.dedupe, a.compressible) == (b.dedupe, b.compressible)
-        };
-        if self.present.as_ref().is_some_and(|present| same(&present.step.shape, &step.shape)) {
+        if self.present.as_ref().is_some_and(|present| present.step.shape.has_files_of(&step.shape)) {
             return Ok(());
         }
         self.remove()?;
@@ -95,6 +91,7 @@ impl StorageSession {
         let files = || Files {
             data: Generations::new((shape.file.0 / shape.record.0).max(1)),
             names: Generations::new(shape.files.into()),
+            made_target: false,
         };
         let processes = (0..shape.processes).map(|_| files()).collect();
         self.present = Some(Present { step: step.clone(), processes });

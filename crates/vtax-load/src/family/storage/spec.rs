@@ -199,6 +199,11 @@ impl StorageStep {
     /// [`LoadError::Spec`] naming the first field that doesn't.
     pub fn check(&self) -> Result<(), LoadError> {
         check_shape(&self.shape, self.operation)?;
+        let is_warm = self.shape.direct && self.cache == StorageCache::Warm;
+        refuse_unless(!is_warm, "cache", || {
+            "direct operations pass the page cache by, so it can't be warm for them: leave out one of both"
+                .to_owned()
+        })?;
         let within = |time: Nanos| time > Nanos::ZERO && time <= TIME_MAX;
         refuse_unless(within(self.duration), "duration", || format!("{} is none", self.duration))?;
         refuse_unless(self.warmup <= TIME_MAX, "warmup", || format!("{} is too long", self.warmup))?;
@@ -219,6 +224,11 @@ impl StorageStep {
             refuse_unless(most > 0.0 && most <= limits::RATE.0, "rate", reason)?;
         }
         Ok(())
+    }
+
+    /// Whether its files are read once beforehand, so that caches hold them: those that it makes itself can't be.
+    pub(super) fn is_warmed(&self) -> bool {
+        self.cache == StorageCache::Warm && self.operation.needs_data()
     }
 
     /// Records in each process's file, or its files where the step is about names.

@@ -258,9 +258,22 @@ pub trait Target {
         Ok(())
     }
 
-    /// Removes the files that `prepare` made.
+    /// Whether `prepare` made the one file that it was given, which wasn't there before.
+    fn has_made_target(&self) -> bool {
+        false
+    }
+
+    /// Removes the files that `prepare` makes in a directory.
     ///
     /// # Errors
     /// They can't be removed.
     fn remove(&mut self) -> Result<(), StorageError>;
+
+    /// Removes the one file that it was given, which an earlier target has [made](Self::has_made_target).
+    ///
+    /// # Errors
+    /// It can't be removed.
+    fn remove_target(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
 }

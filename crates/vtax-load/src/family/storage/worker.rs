@@ -210,14 +210,14 @@ impl<'a> Worker<'a> {
     /// Starts an operation; false at the end of the course.
     fn begin(&mut self, slot: u16, start: u64, late: Option<(u64, u64)>) -> Result<bool, StorageError> {
         let Some(mut next) = self.course.next() else { return Ok(false) };
-        let exclusive = self.course.is_random_write();
+        let may_meet = self.course.may_meet();
         let mut draws = 0;
-        while exclusive && draws < DRAWS && self.is_under_way(next.record) {
+        while may_meet && draws < DRAWS && self.is_under_way(next.record) {
             next = self.course.draw();
             draws += 1;
         }
         // Two at once on one record: what it holds afterwards can't be known.
-        let crowded = exclusive && draws == DRAWS && self.is_under_way(next.record);
+        let crowded = may_meet && draws == DRAWS && self.is_under_way(next.record);
         let operation = self.operation(slot, next.record, next.write);
         let mut under_way = UnderWay {
             start,
@@ -234,6 +234,7 @@ impl<'a> Worker<'a> {
                 self.fill(slot, next.record, under_way.generation);
                 if crowded {
                     under_way.generation = 0;
+                    self.expect_anything_of(next.record);
                 }
             }
             Kind::Read if !crowded => under_way.expected = self.generations.expected(next.record),
@@ -248,6 +249,13 @@ impl<'a> Worker<'a> {
 
     fn is_under_way(&self, record: u64) -> bool {
         self.slots.iter().flatten().any(|other| other.record == record)
+    }
+
+    /// Reads of the record that are under way may find what a write that begins now writes, or what was there before.
+    fn expect_anything_of(&mut self, record: u64) {
+        for other in self.slots.iter_mut().flatten().filter(|other| other.record == record) {
+            other.expected = Expected::Any;
+        }
     }
 
     fn operation(&self, slot: u16, record: u64, write: bool) -> Operation {
@@ -334,13 +342,17 @@ impl<'a> Worker<'a> {
             }
             return Ok(());
         }
+        let is_late = self.time.now.saturating_sub(under_way.start) > self.job.timeout;
         let outcome = match result {
-            Ok(found) => self.succeeded(end.slot, under_way, found),
+            Ok(found) => match self.succeeded(end.slot, under_way, found) {
+                // The kernel waits for as long as it takes, and what is done then is done: a write is there.
+                Outcome::Ok if is_late => self.failed(Failure::TimedOut),
+                outcome => outcome,
+            },
             Err(failure) => self.failed(failure),
         };
         if outcome == Outcome::Ok {
-            self.process.operations += 1;
-            self.process.last = Nanos(self.time.now);
+            self.count(&under_way);
         }
         self.recorder.ended(under_way.start, self.time.now, outcome, 0);
         self.slots[place] = None;
@@ -351,22 +363,29 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn succeeded(&mut self, slot: u16, under_way: UnderWay, found: u32) -> Outcome {
+    /// Counts an operation that succeeded in time.
+    fn count(&mut self, under_way: &UnderWay) {
+        self.process.operations += 1;
+        self.process.last = Nanos(self.time.now);
         let bytes = self.length();
-        let record = under_way.record;
         match under_way.kind {
             Kind::Read => {
                 self.recorder.received(under_way.start, bytes);
-                self.process.bytes += bytes as u64;
                 self.process.read += bytes as u64;
-                self.verify(slot, under_way)
             }
+            Kind::Write | Kind::WriteDurable | Kind::Create => self.recorder.sent(under_way.start, bytes),
+            Kind::Flush | Kind::Remove | Kind::List => return,
+        }
+        self.process.bytes += bytes as u64;
+    }
+
+    fn succeeded(&mut self, slot: u16, under_way: UnderWay, found: u32) -> Outcome {
+        match under_way.kind {
+            Kind::Read => self.verify(slot, under_way),
             Kind::Write | Kind::WriteDurable | Kind::Create => {
-                self.recorder.sent(under_way.start, bytes);
-                self.process.bytes += bytes as u64;
                 self.writes.1 += 1;
                 if under_way.generation > 0 {
-                    self.generations.acknowledged(record, under_way.generation);
+                    self.generations.acknowledged(under_way.record, under_way.generation);
                 }
                 Outcome::Ok
             }
@@ -470,4 +489,152 @@ impl<'a> Worker<'a> {
 /// The kernel doesn't tell the thread's CPU time.
 fn refused(error: &SysError) -> StorageError {
     StorageError::Refused { reason: vtax_sys::chain(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_plan::model::{StorageCache, StorageEngine, StorageOperation, StorageShape};
+    use vtax_units::{Bytes, Share};
+
+    use super::*;
+    use crate::Model;
+    use crate::family::storage::Facts;
+
+    const RECORD: u64 = 4096;
+    const TIMEOUT: u64 = 1_000_000;
+
+    /// Two buffers. What is submitted is under way until the test ends it.
+    struct Buffers([Vec<u8>; 2]);
+
+    impl Target for Buffers {
+        fn facts(&self) -> Facts {
+            Facts::default()
+        }
+
+        fn prepare(&mut self) -> Result<(), StorageError> {
+            Ok(())
+        }
+
+        fn buffer(&mut self, slot: u16) -> &mut [u8] {
+            &mut self.0[usize::from(slot)]
+        }
+
+        fn submit(&mut self, _: &Operation) -> Result<(), StorageError> {
+            Ok(())
+        }
+
+        fn wait(&mut self, _: u64, _: &mut Vec<Done>) -> Result<(), StorageError> {
+            Ok(())
+        }
+
+        fn first_failure(&self) -> Option<&str> {
+            None
+        }
+
+        fn remove(&mut self) -> Result<(), StorageError> {
+            Ok(())
+        }
+    }
+
+    fn step(operation: StorageOperation) -> StorageStep {
+        StorageStep {
+            shape: StorageShape {
+                file: Bytes(RECORD),
+                record: Bytes(RECORD),
+                processes: 1,
+                depth: 2,
+                engine: StorageEngine::IoUring,
+                direct: false,
+                sync: StorageSync::None,
+                verify: true,
+                dedupe: Share(0.0),
+                compressible: Share(0.0),
+                files: 1,
+            },
+            operation,
+            model: Model::Closed,
+            warmup: Nanos::ZERO,
+            duration: Nanos::from_secs(1),
+            once: false,
+            cache: StorageCache::AsIs,
+            seed: 1,
+            samples: false,
+            interval: Nanos::from_secs(1),
+            read_back: None,
+        }
+    }
+
+    /// A worker on one record, which was written once, with what it is to do.
+    fn with_worker(step: &StorageStep, act: impl FnOnce(Worker<'_>)) {
+        let duration = step.duration.0;
+        let job = Job {
+            step,
+            pattern: Pattern::new(1, Share(0.0), Share(0.0)),
+            window: Window { from: 0, to: duration, interval: duration },
+            timeout: TIMEOUT,
+            epoch: Nanos::ZERO,
+        };
+        let mut target = Buffers([vec![0; RECORD as usize], vec![0; RECORD as usize]]);
+        let (control, mut generations) = (Control::new(), Generations::new(1));
+        generations.written(1);
+        act(Worker::new(&job, &control, 0, &mut target, &mut generations, None));
+    }
+
+    /// The next operations are these.
+    fn turn(worker: &mut Worker<'_>, operation: StorageOperation) {
+        worker.course = Course::new(operation, 1, false, 1, 0);
+    }
+
+    #[test]
+    fn a_read_may_find_what_a_write_beside_it_writes() {
+        let step = step(StorageOperation::Mix { reads: 50 });
+        with_worker(&step, |mut worker| {
+            turn(&mut worker, StorageOperation::Mix { reads: 100 });
+            assert!(worker.begin(0, 0, None).unwrap());
+            // The only record there is: the write can take no other.
+            turn(&mut worker, StorageOperation::RandomWrite);
+            assert!(worker.begin(1, 0, None).unwrap());
+            let written = worker.target.buffer(1).to_vec();
+            // Half of it was there when the read came by.
+            worker.job.pattern.fill(worker.target.buffer(0), Place { worker: 0, file: 0, sector: 0 }, 1);
+            worker.target.buffer(0)[2048..].copy_from_slice(&written[2048..]);
+            worker.done = [1, 0].map(|slot| Done { slot, result: Ok(RECORD as u32) }).to_vec();
+            worker.take_done().unwrap();
+            let (verified, done) = (worker.verified, worker.process.operations);
+            assert_eq!((done, verified.records, verified.uncertain, verified.wrong()), (2, 1, 1, 0));
+        });
+    }
+
+    #[test]
+    fn writes_in_order_come_again_to_what_is_under_way() {
+        let step = step(StorageOperation::Rewrite);
+        with_worker(&step, |mut worker| {
+            assert!(worker.begin(0, 0, None).unwrap() && worker.begin(1, 0, None).unwrap());
+            worker.done = [1, 0].map(|slot| Done { slot, result: Ok(RECORD as u32) }).to_vec();
+            worker.take_done().unwrap();
+            let expected = worker.generations.expected(0);
+            assert_eq!(expected, Expected::Between { acknowledged: 2, newest: 3 }, "either may be there");
+        });
+    }
+
+    #[test]
+    fn what_takes_longer_than_it_may_has_failed_but_is_written() {
+        let step = step(StorageOperation::RandomWrite);
+        with_worker(&step, |mut worker| {
+            for (took, operations, late) in [(TIMEOUT, 1, 0), (TIMEOUT + 1, 1, 1)] {
+                worker.free.clear();
+                assert!(worker.begin(0, 0, None).unwrap());
+                worker.time.now = took;
+                worker.end(Done { slot: 0, result: Ok(RECORD as u32) }).unwrap();
+                let timed_out = FAILURES.iter().position(|failure| *failure == Failure::TimedOut).unwrap();
+                assert_eq!((worker.process.operations, worker.failures[timed_out]), (operations, late));
+                assert_eq!(worker.process.bytes, RECORD);
+            }
+            assert_eq!(worker.writes, (2, 2));
+            assert_eq!(worker.generations.expected(0), Expected::Generation(3));
+            worker.recorder.close();
+            let counts = &worker.recorder.intervals[0].counts;
+            assert_eq!((counts.ok, counts.errors.client_timeout), (1, 1));
+        });
+    }
 }

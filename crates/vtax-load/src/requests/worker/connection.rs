@@ -319,7 +319,7 @@ impl<D: Dialogue> Worker<'_, D> {
         self.recorder.ended(start, self.time.now, answer.outcome, answer.status);
         let slot = self.slots.get(id);
         if slot.under_way > 0 {
-            self.list_busy(id);
+            self.list_again(id);
             return true;
         }
         // An answer before the whole request was sent leaves the connection in an unknown state.
@@ -405,7 +405,7 @@ impl<D: Dialogue> Worker<'_, D> {
 
     /// Gives the slot back for the next request.
     pub(super) fn release(&mut self, id: u32) {
-        if self.idle.is_empty() && self.free.is_empty() {
+        if !self.is_available() {
             self.available_since = self.time.now;
         }
         self.unlist(id);

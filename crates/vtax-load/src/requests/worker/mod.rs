@@ -71,7 +71,7 @@ pub(crate) struct Worker<'a, D: Dialogue> {
     /// requests under way at the front. And slots without a connection.
     idle: VecDeque<u32>,
     free: Vec<u32>,
-    /// Since when there was always a free slot.
+    /// Since when there was always a slot with room.
     available_since: u64,
     connecting: u32,
     /// Connections that are opened before anything is sent on them, as long as this is not over.
@@ -153,7 +153,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         }
         for _ in 0..STARTS_MAX {
             let Some(start) = self.time.next_start().filter(|start| *start <= self.time.now) else { return };
-            let available = !(self.idle.is_empty() && self.free.is_empty());
+            let available = self.is_available();
             if start + self.job.timeout <= self.time.now {
                 self.recorder.missed(start, available && self.available_since <= start);
             } else {
@@ -255,6 +255,20 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         }
     }
 
+    /// The same where an answer has made the room: until then starts may have waited for it.
+    fn list_again(&mut self, id: u32) {
+        let none = !self.is_available();
+        self.list_busy(id);
+        if none && self.is_available() {
+            self.available_since = self.time.now;
+        }
+    }
+
+    /// Whether a start finds a connection.
+    fn is_available(&self) -> bool {
+        !(self.idle.is_empty() && self.free.is_empty())
+    }
+
     /// Ends what took too long.
     fn expire(&mut self) {
         while let Some((id, start)) = self.slots.oldest() {
@@ -298,7 +312,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             wake = wake.min(follows.unwrap_or(wake));
         }
         if let Some(start) = self.time.next_start() {
-            let available = !(self.idle.is_empty() && self.free.is_empty());
+            let available = self.is_available();
             let due = if available { start } else { start + self.job.timeout };
             if due <= wake {
                 let for_start = available && due > now;
@@ -345,15 +359,16 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         self.expire();
         let details = self.dialogue.details();
         while let Some((id, start)) = self.slots.oldest() {
-            self.recorder.unfinished(start);
+            self.recorder.cut_short(start);
             match self.slots.oldest_place().filter(|_| D::ANY_ORDER) {
                 Some(place) => self.slots.take(id, place),
                 None => self.slots.pop(id),
             };
         }
         while let Some(start) = self.again.pop_front() {
-            self.recorder.unfinished(start);
+            self.recorder.cut_short(start);
         }
+        self.time.cut_short(&mut self.recorder, self.job.timeout);
         let finding = self.time.finish(self.recorder, self.events.pacer.polled)?;
         Ok(Finding { details, ..finding })
     }
@@ -364,5 +379,85 @@ impl Opening {
         let (count, until) =
             if open_loop { (job.open_ahead.min(connections), 1) } else { (connections, job.window.from) };
         (count > 0 && until > 0).then_some(Self { count: count as usize, until })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dialogue::Taken;
+    use super::*;
+    use crate::requests::Outcome;
+
+    /// Two requests may be under way on a connection.
+    struct Two;
+
+    impl Dialogue for Two {
+        type Connection = ();
+
+        fn depth(&self) -> u32 {
+            2
+        }
+
+        fn write(&mut self, _: &mut (), _: bool, _: &mut Vec<u8>) {}
+
+        fn read(&mut self, _: &mut (), bytes: &[u8]) -> Result<Taken, Outcome> {
+            Ok(Taken { bytes: bytes.len(), answer: None })
+        }
+    }
+
+    fn worker<'a>(job: &'a Job, control: &'a Control, connections: u32) -> Worker<'a, Two> {
+        let recorder = Recorder::new(job.window, Nanos(job.timeout), false);
+        Worker::new(job, control, Two, connections, None, recorder, (0, EventLoop::new().unwrap()))
+    }
+
+    fn job() -> Job {
+        Job {
+            target: ([127, 0, 0, 1], 1).into(),
+            per_connection: u32::MAX,
+            open_ahead: 0,
+            window: Window { from: 0, to: 1_000, interval: 1_000 },
+            drain: 0,
+            timeout: 1_000,
+            epoch: Nanos::ZERO,
+        }
+    }
+
+    /// A request goes out on the slot that is used next.
+    fn send(worker: &mut Worker<'_, Two>, now: u64) -> Option<u32> {
+        worker.time.now = now;
+        let id = worker.take_idle().or_else(|| worker.free.pop())?;
+        worker.slots.get(id).phase = Phase::Busy;
+        worker.slots.push(id, now);
+        worker.list_busy(id);
+        Some(id)
+    }
+
+    /// Starts that waited for a server which had all connections full were taken for late ones of the generator's own.
+    #[test]
+    fn room_that_an_answer_makes_is_there_since_then() {
+        let (job, control) = (job(), Control::new());
+        let mut worker = worker(&job, &control, 1);
+        worker.available_since = 3;
+        let id = send(&mut worker, 10).unwrap();
+        // It had room all the time: what is late then is the generator's own doing.
+        assert_eq!((worker.available_since, worker.is_available()), (3, true));
+        assert_eq!(send(&mut worker, 20), Some(id));
+        assert!(!worker.is_available() && send(&mut worker, 30).is_none(), "all that it takes is under way");
+        worker.time.now = 90;
+        worker.slots.pop(id);
+        worker.list_again(id);
+        assert_eq!((worker.available_since, worker.is_available()), (90, true));
+    }
+
+    #[test]
+    fn room_beside_other_room_changes_nothing() {
+        let (job, control) = (job(), Control::new());
+        let mut worker = worker(&job, &control, 2);
+        let id = send(&mut worker, 10).unwrap();
+        assert_eq!(send(&mut worker, 20), Some(id));
+        worker.time.now = 90;
+        worker.slots.pop(id);
+        worker.list_again(id);
+        assert_eq!((worker.available_since, worker.is_available()), (0, true), "the other was free");
     }
 }

@@ -68,7 +68,7 @@ impl<D: Dialogue> Worker<'_, D> {
     fn go_on_with(&mut self, id: u32) {
         let slot = self.slots.get(id);
         if slot.under_way > 0 {
-            return self.list_busy(id);
+            return self.list_again(id);
         }
         let over = slot.served >= self.job.per_connection || !self.dialogue.has_room(&slot.dialogue);
         if over {

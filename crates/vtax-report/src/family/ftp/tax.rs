@@ -1,6 +1,6 @@
 //! What TLS costs, split by the connections that it protects: cells that differ in nothing but TLS are put beside each other.
 
-use vtax_plan::model::{Cell, FtpTls, FtpTlsMode, FtpWorkload, TlsVersion, Workload};
+use vtax_plan::model::{Cell, FtpTls, FtpTlsMode, FtpWorkload, Service, ServiceKind, TlsVersion, Workload};
 
 use crate::context::Context;
 use crate::format::{change, quantity};
@@ -59,7 +59,7 @@ pub(super) fn section(context: &Context) -> Markup {
                     part(control, all),
                     part(clear, all.or(control)),
                 ];
-                table.push(&context.data.place_label(cell), row);
+                table.push(&context.data.place_but_for(cell, &OF_TLS), row);
             }
         }
     }
@@ -75,6 +75,9 @@ pub(super) fn section(context: &Context) -> Markup {
     );
     m
 }
+
+/// Keys of workload and service that the columns tell.
+const OF_TLS: [&str; 6] = ["tls", "implicit", "protect", "resume", "version", "cipher"];
 
 fn ftp(cell: &Cell) -> Option<&FtpWorkload> {
     match &cell.workload {
@@ -112,8 +115,18 @@ fn same_but_tls(one: &Cell, other: &Cell) -> bool {
     };
     one.environment == other.environment
         && one.path == other.path
-        && one.service.name == other.service.name
+        && one.systems == other.systems
+        && but_for_beginning(&one.service) == but_for_beginning(&other.service)
         && clear(a) == clear(b)
+}
+
+/// A service without when its TLS begins, which goes with its workload.
+fn but_for_beginning(service: &Service) -> Service {
+    let mut service = service.clone();
+    if let ServiceKind::Ftp(o) | ServiceKind::Vsftpd(o) | ServiceKind::Proftpd(o) = &mut service.kind {
+        o.implicit = false;
+    }
+    service
 }
 
 /// What the second adds to the first: `+1.2 ms, +14 %`.
@@ -146,6 +159,8 @@ fn words_of(tls: &FtpTls) -> String {
 
 #[cfg(test)]
 mod tests {
+    use vtax_plan::model::FtpServerOptions;
+
     use super::*;
 
     #[test]
@@ -153,6 +168,23 @@ mod tests {
         assert_eq!(part(Some(1e6), Some(1.2e6)), "+200 µs, +20 %");
         assert_eq!(part(Some(1e6), Some(0.9e6)), "−100 µs, −10 %");
         assert_eq!(part(None, Some(1.0)), "-");
+    }
+
+    /// A server whose TLS begins with the connection serves nobody in the clear: there the same one begins otherwise.
+    #[test]
+    fn when_tls_begins_makes_no_other_server() {
+        let plan = "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: vsftpd\nworkload: ftp\nmeasure: throughput\n";
+        let plan = vtax_plan::parse("t", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let clear = &plan.cells[0];
+        let with = |change: fn(&mut FtpServerOptions)| {
+            let mut cell = clear.clone();
+            let ServiceKind::Vsftpd(options) = &mut cell.service.kind else { panic!("{:?}", cell.service) };
+            change(options);
+            same_but_tls(&cell, clear)
+        };
+        assert!(with(|options| options.implicit = true));
+        assert!(!with(|options| options.require_reuse = true));
+        assert!(!with(|options| options.port += 1));
     }
 
     #[test]

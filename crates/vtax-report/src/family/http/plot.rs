@@ -73,7 +73,7 @@ fn search(svg: &mut Svg, frame: &Frame, cell: &Searches<'_>, (index, o): (u32, &
     svg.line("row", (frame.left, y), (frame.right, y));
     let low = frame.x(o.lower.0);
     let high = o.upper.map_or(frame.right, |u| frame.x(u.0));
-    let tip = format!("trial {index:03}, {}: {}", cell.label, bracket(o));
+    let tip = format!("trial {index:03}, {}: {} req/s", cell.label, bracket(o));
     svg.rect(&format!("{color} bracket"), (low, y - 6.5), ((high - low).max(2.0), 13.0), &tip);
     for (i, step) in o.steps.iter().enumerate() {
         let x = frame.x(step.offered.0);

@@ -1,7 +1,7 @@
 //! What TLS costs: cells that differ in nothing but TLS are put beside each other, and the handshake's part is told from
 //! that of records where a cell has a connection for each request.
 
-use vtax_plan::model::{Cell, HttpTls, HttpWorkload, TlsVersion, Workload};
+use vtax_plan::model::{Cell, HttpTls, HttpWorkload, Service, TlsVersion, Workload};
 
 use crate::context::Context;
 use crate::format::{change, quantity};
@@ -61,7 +61,7 @@ pub(super) fn section(context: &Context) -> Markup {
                     format!("{}, {}", signed(with - without), change(with / without)),
                     records.map_or_else(|| "-".to_owned(), |records| signed(with - without - records)),
                 ];
-                table.push(&place(context, cell, own), row);
+                table.push(&place(context, cell, own, &["requests_per_connection"]), row);
             }
         }
     }
@@ -79,9 +79,13 @@ pub(super) fn section(context: &Context) -> Markup {
     m
 }
 
-/// Where a cell is, and its target where the plan has several.
-pub(super) fn place(context: &Context, cell: &Cell, own: &HttpWorkload) -> String {
-    let label = context.data.place_label(cell);
+/// Keys of a workload that [`words_of`] tells.
+const OF_TLS: [&str; 4] = ["tls", "cipher", "group", "resume"];
+
+/// Where a cell is, its target where the plan has several, and what else tells it from others, but for TLS and what else is `told`.
+pub(super) fn place(context: &Context, cell: &Cell, own: &HttpWorkload, told: &[&str]) -> String {
+    let told: Vec<&str> = OF_TLS.iter().chain(&["target"]).chain(told).copied().collect();
+    let label = context.data.place_but_for(cell, &told);
     let mut all = context.data.plan.cells.iter().filter_map(http);
     if all.any(|other| other.target != own.target) { format!("{label}, {}", own.target) } else { label }
 }
@@ -99,10 +103,17 @@ fn is(cell: &Cell, other: &Cell, tls: Option<&HttpTls>, per_connection: Option<u
     let mut wanted = others.clone();
     wanted.tls = tls.cloned();
     wanted.requests_per_connection = per_connection;
+    *own == wanted && is_beside(cell, other)
+}
+
+/// Whether two cells differ in nothing but their workloads, and in what a server has to do for those.
+pub(super) fn is_beside(cell: &Cell, other: &Cell) -> bool {
+    let kind = cell.service.kind.clone().for_workload(&other.workload);
+    let service = Service { kind, ..cell.service.clone() };
     cell.environment == other.environment
         && cell.path == other.path
-        && cell.service.name == other.service.name
-        && *own == wanted
+        && cell.systems == other.systems
+        && service == other.service
 }
 
 fn signed(difference: f64) -> String {
@@ -110,7 +121,7 @@ fn signed(difference: f64) -> String {
     format!("{sign}{}", quantity(difference.abs(), "ns"))
 }
 
-fn words_of(tls: &HttpTls) -> String {
+pub(super) fn words_of(tls: &HttpTls) -> String {
     let mut words = match tls.version {
         Some(TlsVersion::V12) => "1.2",
         Some(TlsVersion::V13) => "1.3",

@@ -20,13 +20,13 @@ pub(crate) const METRICS: &[Info] = &[
     lower("reply_time", "reply time until the first byte, mean", "ns", 0),
     lower("reply_transfer", "reply time from there, mean", "ns", 0),
     higher("reply_rate", "replies of any status", "1/s", 0),
-    lower("client_timo", "requests that timed out (client-timo)", "1", 0),
-    lower("connrefused", "connections refused", "1", 0),
-    lower("connreset", "connections reset", "1", 0),
-    lower("fd_unavail", "requests without a descriptor (fd-unavail)", "1", 0),
-    lower("unexpected", "answers that weren't what the plan expects", "1", 0),
-    lower("http2_resets", "HTTP/2 streams that the server ended with an error", "1", 0),
-    lower("http2_again", "HTTP/2 requests that were sent again, as the server hadn't looked at them", "1", 0),
+    lower("client_timo", "requests that timed out (client-timo)", "", 0),
+    lower("connrefused", "connections refused", "", 0),
+    lower("connreset", "connections reset", "", 0),
+    lower("fd_unavail", "requests without a descriptor (fd-unavail)", "", 0),
+    lower("unexpected", "answers that weren't what the plan expects", "", 0),
+    lower("http2_resets", "HTTP/2 streams that the server ended with an error", "", 0),
+    lower("http2_again", "HTTP/2 requests that were sent again, as the server hadn't looked at them", "", 0),
 ];
 
 /// What a load of HTTP found of connections, handshakes and replies; none where nobody looked at them.
@@ -110,16 +110,40 @@ pub(crate) fn values(found: &CapacityOutcome) -> Option<Value> {
     })
 }
 
-/// `23.1k–24.2k`, `≥ 8000`.
+/// In requests per second, without the unit: `23.1k–24.2k`, `below 500`, `≥ 8000`.
 pub(crate) fn bracket(found: &CapacityOutcome) -> String {
-    match found.upper {
+    let told = match found.upper {
         Some(upper) if found.lower.0 > 0.0 => range(found.lower.0, (found.lower.0, upper.0), "req/s"),
         Some(upper) => format!("below {}", quantity(upper.0, "req/s")),
         None => format!("≥ {}", quantity(found.lower.0, "req/s")),
-    }
+    };
+    told.strip_suffix(" req/s").map_or_else(|| told.clone(), str::to_owned)
 }
 
 /// What a search found, in a few words.
 pub(crate) fn told(found: &CapacityOutcome) -> String {
     format!("{} req/s, {} steps", bracket(found), found.steps.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vtax_units::Rate;
+
+    #[test]
+    fn what_a_search_found_has_its_unit_once() {
+        let found = |lower: f64, upper: Option<f64>| CapacityOutcome {
+            lower: Rate(lower),
+            upper: upper.map(Rate),
+            steps: Vec::new(),
+        };
+        for (outcome, text) in [
+            (found(23_100.0, Some(24_200.0)), "23.1k–24.2k"),
+            (found(0.0, Some(500.0)), "below 500"),
+            (found(8000.0, None), "≥ 8000"),
+        ] {
+            assert_eq!(bracket(&outcome), text);
+            assert_eq!(told(&outcome), format!("{text} req/s, 0 steps"));
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use vtax_plan::model::{Cell, HttpWorkload};
 
-use super::tax::{http, place};
+use super::tax::{http, is_beside, place, words_of};
 use crate::context::Context;
 use crate::format::{change, quantity};
 use crate::html::parts::wide;
@@ -40,11 +40,13 @@ pub(super) fn section(context: &Context) -> Markup {
         let Some(before) = cells.iter().find(|other| is_before(other, cell, own)) else { continue };
         for measure in &context.data.plan.measures {
             for (metric, words, unit) in FIGURES {
-                let value = |cell: &Cell| context.center(cell, &measure.name, metric);
+                let value = |cell: &Cell| context.exact_center(cell, &measure.name, metric);
                 let (Some(one), Some(two)) = (value(before), value(cell)) else { continue };
                 any = true;
                 let row = [
-                    if own.tls.is_some() { "TLS" } else { "in the clear" }.to_owned(),
+                    own.tls
+                        .as_ref()
+                        .map_or_else(|| "in the clear".to_owned(), |tls| format!("TLS, {}", words_of(tls))),
                     streams.to_string(),
                     measure.name.clone(),
                     words.to_owned(),
@@ -52,7 +54,7 @@ pub(super) fn section(context: &Context) -> Markup {
                     quantity(two, unit),
                     change(two / one),
                 ];
-                table.push(&place(context, cell, own), row);
+                table.push(&place(context, cell, own, &["version", "streams"]), row);
             }
         }
     }
@@ -72,8 +74,5 @@ pub(super) fn section(context: &Context) -> Markup {
 /// Whether a cell is another that speaks HTTP/1.1, and the same otherwise.
 fn is_before(cell: &Cell, other: &Cell, others: &HttpWorkload) -> bool {
     let wanted = HttpWorkload { http2_streams: None, ..others.clone() };
-    http(cell) == Some(&wanted)
-        && cell.environment == other.environment
-        && cell.path == other.path
-        && cell.service.name == other.service.name
+    http(cell) == Some(&wanted) && is_beside(cell, other)
 }

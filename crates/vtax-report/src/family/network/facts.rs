@@ -459,7 +459,9 @@ fn proofs(bench: &Bench<'_>) -> Markup {
         for (what, text) in PROVED {
             let asked = proved(link, &format!("{what}_asked"));
             let found = proved(link, what);
-            let off = asked.last().zip(found.iter().map(|f| (f - asked[0]).abs()).reduce(f64::max));
+            let off = asked
+                .last()
+                .and_then(|asked| Some((asked, found.iter().map(|f| (f - asked).abs()).reduce(f64::max)?)));
             rows.element("td", &[("class", "n")], &span(&asked, text));
             rows.open("td", &[("class", "n")]).text(&span(&found, text));
             if let Some((asked, off)) = off.filter(|(asked, _)| **asked > 0.0) {

@@ -4,7 +4,7 @@ use vtax_load::LatencyHistogram;
 use vtax_load::sip::ScriptFigures;
 
 use crate::data::RunData;
-use crate::format::{duration, quantile_name, quantity};
+use crate::format::{digits, duration, quantile_name};
 use crate::html::parts::{details, titled, wide};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
@@ -73,7 +73,7 @@ pub(super) fn calls(data: &RunData) -> Markup {
                 figures.calls.to_string(),
                 figures.succeeded.to_string(),
                 sum(figures.failed.values()).to_string(),
-                quantity(again, "1"),
+                digits(again),
                 told(percentile(&figures.length, 0.5)),
                 told(percentile(&figures.length, 0.99)),
             ];

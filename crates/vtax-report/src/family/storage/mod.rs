@@ -9,6 +9,7 @@ pub(crate) mod path;
 mod steady;
 mod sweep;
 mod tables;
+mod throughput;
 pub(crate) mod trial;
 mod workbook;
 
@@ -56,6 +57,6 @@ impl Chapter for Storage {
     }
 
     fn sheets(&self, context: &Context, book: &mut Workbook) -> Result<(), XlsxError> {
-        workbook::sheets(&sweep::of(context), book)
+        workbook::sheets(&context.data, &sweep::of(context), book)
     }
 }

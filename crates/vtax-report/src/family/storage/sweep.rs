@@ -69,7 +69,7 @@ pub(super) fn of(context: &Context) -> Vec<Sweep<'_>> {
     for measure in data.plan.measures.iter().filter(|m| matches!(m.kind, MeasureKind::Storage(_))) {
         let tests = data.plan.cells.first().map_or(&[][..], |cell| cell.workload.model().storage_tests());
         for test in tests {
-            let label = others(test);
+            let label = varying(test, &OF_POINT);
             let point = point(summary, &environments, &measure.name, test);
             match sweeps.iter_mut().find(|sweep| sweep.label == label) {
                 Some(sweep) => sweep.points.push(point),
@@ -96,10 +96,12 @@ fn environments(context: &Context) -> Vec<Environment<'_>> {
     each.collect()
 }
 
-/// What varies besides operation, file and record size.
-fn others(test: &StorageTest) -> String {
-    let varies =
-        test.parameters.iter().filter(|(key, _)| !["operation", "size", "record"].contains(&key.as_str()));
+/// Keys of what the points of a sweep differ in.
+const OF_POINT: [&str; 3] = ["operation", "size", "record"];
+
+/// What varies of a test, but for what is `told` beside it.
+pub(super) fn varying(test: &StorageTest, told: &[&str]) -> String {
+    let varies = test.parameters.iter().filter(|(key, _)| !told.contains(&key.as_str()));
     varies.map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
 }
 

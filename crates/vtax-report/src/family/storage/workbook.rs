@@ -1,18 +1,19 @@
 //! Sheets laid out as `iozone -Rb` lays its own out: a report for each operation, file sizes down, record sizes across, and where tests
-//! have several processes the throughput report, types of test down and numbers of processes across. In kilobytes per second.
+//! have several processes the throughput report. In kilobytes per second.
 
 use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
 use vtax_plan::model::StorageOperation;
-use vtax_units::Bytes;
 
 use super::sweep::{Point, Sweep};
+use super::throughput::throughput;
+use crate::data::RunData;
 use crate::sheet::text;
 
 /// Bytes of iozone's kilobyte.
-const KILOBYTE: f64 = 1024.0;
+pub(super) const KILOBYTE: f64 = 1024.0;
 
 /// Adds the sheet where there is anything for it.
-pub(super) fn sheets(sweeps: &[Sweep<'_>], book: &mut Workbook) -> Result<(), XlsxError> {
+pub(super) fn sheets(data: &RunData, sweeps: &[Sweep<'_>], book: &mut Workbook) -> Result<(), XlsxError> {
     if sweeps.is_empty() {
         return Ok(());
     }
@@ -28,13 +29,13 @@ pub(super) fn sheets(sweeps: &[Sweep<'_>], book: &mut Workbook) -> Result<(), Xl
     }
     sheet.set_column_width(0, 28)?;
     if sweeps.iter().flat_map(|sweep| &sweep.points).any(|point| point.test.shape.processes > 1) {
-        throughput(sweeps, book.add_worksheet().set_name("iozone throughput")?)?;
+        throughput(data, sweeps, book.add_worksheet().set_name("iozone throughput")?)?;
     }
     Ok(())
 }
 
 /// What iozone calls the report of an operation, and the operation in its throughput report; `None` where it has none.
-fn words(operation: StorageOperation) -> Option<(&'static str, &'static str)> {
+pub(super) fn words(operation: StorageOperation) -> Option<(&'static str, &'static str)> {
     use StorageOperation as Op;
     Some(match operation {
         Op::Write => ("Writer report", "Initial write"),
@@ -85,81 +86,8 @@ fn reports(
 }
 
 /// Kilobytes per second of an environment in a test.
-fn kilobytes(point: &Point<'_>, place: usize) -> Option<f64> {
+pub(super) fn kilobytes(point: &Point<'_>, place: usize) -> Option<f64> {
     let value = point.value(place)?;
     let bytes = if point.in_bytes() { value } else { value * point.test.shape.record.0 as f64 };
     Some(bytes / KILOBYTE)
-}
-
-/// The throughput reports: one for each environment, file and record size.
-fn throughput(sweeps: &[Sweep<'_>], sheet: &mut Worksheet) -> Result<(), XlsxError> {
-    let bold = Format::new().set_bold();
-    let head = "Throughput report Y-axis is type of test X-axis is number of processes";
-    sheet.write_string_with_format(0, 0, head, &bold)?;
-    sheet.write_string(
-        1,
-        0,
-        "Output is in Kbytes/sec, of all processes together until durable (iozone: parent sees)",
-    )?;
-    let mut line = 3;
-    let environments = sweeps.first().map_or(&[][..], |sweep| &sweep.environments);
-    for (place, environment) in environments.iter().enumerate() {
-        for (size, record) in sizes_and_records(sweeps) {
-            let of = |point: &&Point<'_>| {
-                (point.test.shape.file.0, point.test.shape.record.0) == (size, record)
-                    && point.test.rate.is_none()
-                    && point.value(place).is_some()
-            };
-            let points: Vec<&Point<'_>> = sweeps.iter().flat_map(|sweep| &sweep.points).filter(of).collect();
-            if points.is_empty() {
-                continue;
-            }
-            let title =
-                format!("{}: file size {}, record size = {}", environment.label, Bytes(size), Bytes(record));
-            line = one_throughput(&title, &points, place, sheet, line)?;
-        }
-    }
-    sheet.set_column_width(0, 28)?;
-    Ok(())
-}
-
-fn one_throughput(
-    title: &str,
-    points: &[&Point<'_>],
-    place: usize,
-    sheet: &mut Worksheet,
-    from: u32,
-) -> Result<u32, XlsxError> {
-    let bold = Format::new().set_bold();
-    let whole = Format::new().set_num_format("0");
-    sheet.write_string_with_format(from, 0, text(title), &bold)?;
-    let mut processes: Vec<u32> = points.iter().map(|point| point.test.shape.processes).collect();
-    processes.sort_unstable();
-    processes.dedup();
-    for (column, count) in (1..).zip(&processes) {
-        sheet.write_number_with_format(from + 1, column, f64::from(*count), &bold)?;
-    }
-    let mut line = from + 2;
-    let mut written: Vec<StorageOperation> = Vec::new();
-    for operation in points.iter().map(|point| point.test.operation) {
-        let Some((_, word)) = words(operation).filter(|_| !written.contains(&operation)) else { continue };
-        written.push(operation);
-        sheet.write_string(line, 0, word)?;
-        for (column, count) in (1..).zip(&processes) {
-            let same = |p: &&&Point<'_>| (p.test.operation, p.test.shape.processes) == (operation, *count);
-            if let Some(value) = points.iter().find(same).and_then(|point| kilobytes(point, place)) {
-                sheet.write_number_with_format(line, column, value, &whole)?;
-            }
-        }
-        line += 1;
-    }
-    Ok(line + 1)
-}
-
-fn sizes_and_records(sweeps: &[Sweep<'_>]) -> Vec<(u64, u64)> {
-    let shapes = sweeps.iter().flat_map(|sweep| &sweep.points).map(|point| &point.test.shape);
-    let mut all: Vec<(u64, u64)> = shapes.map(|shape| (shape.file.0, shape.record.0)).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
 }

@@ -39,7 +39,7 @@ fn one(history: &History, width: f64) -> Markup {
     svg.text("name", (0.0, 16.0), Anchor::Start, &of_axis);
     let label = |value: f64| match history.wanted.of {
         Of::Tax => tax_tick(value),
-        Of::Value => tick(value, &history.unit),
+        Of::Value => tick(value, history.unit),
     };
     frame.y_axis(&mut svg, 5, label);
     let date = |index: f64| -> String {

@@ -14,7 +14,7 @@ use vtax_sys::netlink::LinkStats;
 use super::ends::{Captured, Ends, Made};
 use crate::instrument::Site;
 use crate::observe::RunEvent;
-use crate::probes::Mark;
+use crate::probes::Marks;
 
 /// The two ends of a testbed that stands, with all that watches them.
 pub(super) struct OnTestbed<'a, 's> {
@@ -25,9 +25,9 @@ impl Ends for OnTestbed<'_, '_> {
     fn make(&mut self, spec: &NetworkSpec, measure: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
         let capture = measure.capture.then(|| self.site.testbed.start_capture().map_err(|e| chain(&e)));
         let before = self.counters();
-        let mark = self.site.probes.mark(self.site.sut);
+        let mark = self.site.probes.mark(self.site.suts);
         let (answer, uncut) = self.run(spec, measure.cut, what);
-        let end = self.site.probes.mark(self.site.sut);
+        let end = self.site.probes.mark(self.site.suts);
         let counted = before.zip(self.counters()).map(|(before, after)| since(&before, &after));
         let captured = capture.map(|capture| {
             let counts = capture?.stop().map_err(|e| chain(&e))?;
@@ -49,7 +49,7 @@ impl OnTestbed<'_, '_> {
         self.site.testbed.counters().ok().flatten()
     }
 
-    fn cpu(&self, start: &Mark, end: &Mark, spent_on: u64) -> Option<vtax_probe::layers::CpuBreakdown> {
+    fn cpu(&self, start: &Marks, end: &Marks, spent_on: u64) -> Option<vtax_probe::layers::CpuBreakdown> {
         (spent_on > 0).then(|| self.site.probes.between(start, end, spent_on))
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use vtax_agent::AgentError;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
 use vtax_load::sip::{PhaseKind, PhaseResult, Pools, SipConnections, SipPhase, SipProfile, causes};
-use vtax_plan::model::{Arrivals, ImsMeasure, LatencyMeasure, Ramp, SipWorkload, Spread};
+use vtax_plan::model::{Arrivals, CapacityMeasure, ImsMeasure, LatencyMeasure, Ramp, SipWorkload, Spread};
 use vtax_store::ims::{Doc, ImsOutcome, ImsPhase, ImsPhaseKind};
 use vtax_store::record::{InvalidReason, Validity};
 use vtax_units::{Nanos, Rate, Share};
@@ -100,7 +100,8 @@ impl<'a> Benchmark<'a> {
                 }
                 // Beyond it the plan's number of subscribers would decide, and not the service. Where that carries it, the
                 // search finds "at least" that rate.
-                let most = max.0.min(self.workload.most_rate().0).max(start.0);
+                let most = max.0.min(self.workload.most_rate().0);
+                let most = most.max(start.0).max(CapacityMeasure::LEAST_RATE.0);
                 let spec = SearchSpec {
                     start,
                     precision,

@@ -3,10 +3,10 @@
 //! Its name is in the abstract namespace of unix(7), so nothing is left of it. Anybody on the host may connect; whoever is
 //! not the user that owns the lab is sent away.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -114,6 +114,23 @@ pub(super) fn ask(name: &str, ask: &Ask) -> Result<Answer, Failure> {
     spoken().context("ask the lab").host_cannot()
 }
 
+/// Waits until the lab of this name, which is going down, is gone with its socket.
+pub(super) fn wait_until_gone(name: &str, within: Duration) -> Result<(), Failure> {
+    let (address, until) = (address(name)?, Instant::now() + within);
+    // Whoever connects waits without being let in any more, and is told when the socket is closed.
+    while let Ok(stream) = UnixStream::connect_addr(&address) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let what = format!("the lab `{name}` is still going down after {} s", within.as_secs());
+            return Err(anyhow::anyhow!(what)).host_cannot();
+        }
+        stream.set_read_timeout(Some(left)).context("wait for the lab's end").host_cannot()?;
+        // Whatever that says, the next attempt tells.
+        let _ = (&stream).read(&mut [0]);
+    }
+    Ok(())
+}
+
 fn say(mut stream: &UnixStream, what: &impl Serialize) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
@@ -121,7 +138,6 @@ fn say(mut stream: &UnixStream, what: &impl Serialize) -> anyhow::Result<()> {
 }
 
 fn hear<T: for<'de> Deserialize<'de>>(stream: &UnixStream) -> anyhow::Result<T> {
-    use std::io::Read as _;
     let mut line = String::new();
     BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
     anyhow::ensure!(line.ends_with('\n'), "the other side said nothing, or too much");
@@ -146,6 +162,8 @@ pub(super) fn serve(stream: &UnixStream, answer: impl FnOnce(Ask) -> Answer) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -163,6 +181,25 @@ mod tests {
         });
         let Answer::Executed { output, .. } = asking.join().unwrap() else { panic!("not executed") };
         assert_eq!(output, "r1");
+    }
+
+    #[test]
+    fn a_lab_is_gone_when_its_socket_is() {
+        let name = format!("gone-{}", std::process::id());
+        let listener = listen(&name).unwrap();
+        assert!(wait_until_gone(&name, Duration::from_millis(20)).is_err(), "it stands");
+        let closed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // One that connected before it was asked to go down is let in.
+                drop(listener.accept());
+                std::thread::sleep(Duration::from_millis(50));
+                closed.store(true, Ordering::SeqCst);
+                drop(listener);
+            });
+            wait_until_gone(&name, Duration::from_secs(60)).unwrap();
+            assert!(closed.load(Ordering::SeqCst), "it was still there");
+        });
     }
 
     #[test]

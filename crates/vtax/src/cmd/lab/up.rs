@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// Its name, by which other commands reach it where several stand.
     #[arg(long, default_value = door::USUAL)]
     name: String,
-    /// Start the cell's service too, as for a trial.
+    /// Start the cell's service too, as for a trial; of several systems, each one's.
     #[arg(long)]
     service: bool,
 }
@@ -100,7 +100,7 @@ fn build(
         Loaded::Clab { blueprint, .. } => {
             let lab = Lab::new(options).host_cannot()?;
             let (standing, raised) = Standing::of_blueprint(&lab, (**blueprint).clone()).host_cannot()?;
-            let stood = Stood { standing, raised: Some(raised), service: None };
+            let stood = Stood { standing, raised: Some(raised), services: Vec::new() };
             Ok((stood, Kept::Lab { _lab: Box::new(lab) }))
         }
         Loaded::Cell { plan, cell } => {
@@ -115,7 +115,7 @@ fn build(
 }
 
 fn told(name: &str, stood: &Stood, started: Instant) -> String {
-    let Stood { standing, raised, service } = stood;
+    let Stood { standing, raised, services } = stood;
     let mut text = format!(
         "{name} stands after {:.1} s: {}\n",
         started.elapsed().as_secs_f64(),
@@ -128,8 +128,9 @@ fn told(name: &str, stood: &Stood, started: Instant) -> String {
         let labels: Vec<String> = raised.labels.iter().map(u32::to_string).collect();
         text += &format!("  labels on the core's first cable: {}\n", labels.join(" "));
     }
-    if let Some(service) = service {
-        text += &format!("  its service listens at {service}\n");
+    for (node, address) in services {
+        let whose = if services.len() > 1 { format!("{node}'s") } else { "its".to_owned() };
+        text += &format!("  {whose} service listens at {address}\n");
     }
     text + "`vtax lab exec NODE -- COMMAND` works in it; Ctrl-C here or `vtax lab down` ends it\n"
 }

@@ -3,9 +3,10 @@
 use std::fmt::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use vtax_load::ftp::{FtpDetails, FtpSession, FtpSpec, PhaseTimes};
-use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Part, RequestStep};
+use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Part, RequestStep, Verify};
 use vtax_plan::model::{DataMode, FileSizes, FtpArrivals, FtpMix, FtpRequests, FtpTls, FtpTlsMode};
 use vtax_units::{Bytes, Nanos};
 
@@ -116,6 +117,15 @@ enum Begin {
 }
 
 impl Tls {
+    /// What the server is checked for.
+    fn verify(&self, server: SocketAddr) -> Result<Verify> {
+        ensure!(
+            !matches!(self.tls, Begin::None) || !(self.offer.is_said() || self.clear_data || self.no_resume),
+            "--tls-version, --cipher, --authority, --clear-data and --no-resume need --tls explicit or implicit"
+        );
+        self.offer.verify(&server.ip().to_string())
+    }
+
     fn settings(&self) -> Option<FtpTls> {
         let mode = match self.tls {
             Begin::None => return None,
@@ -158,7 +168,7 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let verify = args.tls.offer.verify(&args.server.ip().to_string()).bad_input()?;
+    let verify = args.tls.verify(args.server).bad_input()?;
     let spec = FtpSpec {
         pool: args.load.pool(args.server),
         requests: args.requests(),

@@ -97,7 +97,10 @@ struct Ask {
     #[arg(long, value_name = "MESSAGES", conflicts_with_all = ["data", "chunked", "expect_continue"])]
     websocket: Option<u32>,
     /// Take requests, sessions and their expectations from the workload of this plan instead.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "headers", "data", "data_size", "targets", "websocket"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "method", "headers", "data", "data_size", "targets", "websocket", "chunked", "expect_continue",
+        "compression", "expect_status", "expect_length", "expect_text", "expect_header",
+    ])]
     plan: Option<PathBuf>,
 }
 
@@ -137,6 +140,11 @@ fn header(text: &str) -> Result<(String, String), String> {
 }
 
 impl Tls {
+    /// Whether anything of it was said.
+    const fn is_said(&self) -> bool {
+        self.offer.is_said() || self.group.is_some() || self.no_resume || self.sni.is_some() || self.no_alpn
+    }
+
     /// What is offered to a server of this name or address.
     fn settings(&self, host: &str) -> HttpTls {
         let is_name = host.parse::<std::net::IpAddr>().is_err();
@@ -150,7 +158,13 @@ impl Tls {
         }
     }
 
-    fn verify(&self, host: &str) -> Result<Verify> {
+    /// What the server of a URL is checked for.
+    fn verify(&self, url: &Url) -> Result<Verify> {
+        ensure!(
+            url.is_tls() || !self.is_said(),
+            "--tls-version, --cipher, --authority, --group, --no-resume, --sni and --no-alpn need an https:// URL"
+        );
+        let host = url.host();
         self.offer.verify(self.sni.as_deref().unwrap_or(host))
     }
 }
@@ -264,7 +278,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         requests_per_connection: args.requests_per_connection,
         http2_streams: args.http2.http2.then_some(args.http2.streams),
         tls: args.url.is_tls().then(|| args.tls.settings(host)),
-        verify: args.tls.verify(host).bad_input()?,
+        verify: args.tls.verify(&args.url).bad_input()?,
         script,
     };
     let pool = args.load.pool(args.url.resolve().bad_input()?);

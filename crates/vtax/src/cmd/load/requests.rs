@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use vtax_load::search::{Bracket, Ending, Search, SearchSpec, StepOutcome, StepVerdict};
 use vtax_load::{ConnectionPool, Doubt, LoadResult, Model, RequestStep, Segment};
-use vtax_plan::model::Arrivals;
+use vtax_plan::model::{Arrivals, CapacityMeasure};
 use vtax_units::{CpuSet, Nanos, Rate, Share};
 
 use super::end::{End, Ended, Invalid};
@@ -42,6 +42,9 @@ pub(super) struct RequestArgs {
     /// A request not answered this long after its intended start has failed.
     #[arg(long, default_value = "2s")]
     timeout: Nanos,
+    /// How long what is under way at the end is waited for, where that isn't the timeout.
+    #[arg(skip)]
+    drain: Option<Nanos>,
     /// CPUs to use, one worker each [default: all this process may use].
     #[arg(long)]
     cpus: Option<CpuSet>,
@@ -60,14 +63,14 @@ pub(super) struct RequestArgs {
     /// With --search: share of requests that may fail.
     #[arg(long, default_value = "1%", requires = "search")]
     loss: Share,
-    /// With --search: limit of the 99th percentile of latency.
+    /// With --search: limit of the 99th percentile of latency. Without a limit, what has no answer a second after a step's end is lost.
     #[arg(long, requires = "search")]
     p99: Option<Nanos>,
     /// With --search: limit of the 95th percentile of latency.
     #[arg(long, requires = "search")]
     p95: Option<Nanos>,
-    /// With --search: rate that is not exceeded.
-    #[arg(long, default_value = "1M/s", requires = "search")]
+    /// With --search: rate that is not exceeded, 0.5/s or more.
+    #[arg(long, default_value = "1M/s", requires = "search", value_parser = highest)]
     max: Rate,
     /// With --search: how far the bounds of the answer may be apart.
     #[arg(long, default_value = "5%", requires = "search")]
@@ -99,6 +102,8 @@ pub(super) struct CallArgs {
     pub(super) warmup: Nanos,
     pub(super) arrivals: Arrivals,
     pub(super) timeout: Nanos,
+    /// How long calls under way are waited for at the end.
+    pub(super) drain: Nanos,
     pub(super) cpus: Option<CpuSet>,
     pub(super) seed: u64,
     pub(super) search: bool,
@@ -115,6 +120,15 @@ pub(super) fn arrivals() -> impl TypedValueParser<Value = Arrivals> {
     let word = |arrivals: Arrivals| PossibleValue::new(arrivals.word()).help(arrivals.to_string());
     let parser = PossibleValuesParser::new(Arrivals::ALL.map(word));
     parser.try_map(|word| Arrivals::ALL.into_iter().find(|a| a.word() == word).ok_or("no arrival process"))
+}
+
+/// Reads the highest rate of a search.
+pub(super) fn highest(text: &str) -> Result<Rate, String> {
+    let least = CapacityMeasure::LEAST_RATE;
+    match text.parse::<Rate>() {
+        Ok(rate) if rate < least => Err(format!("a search tries no rate below {least}; give that or more")),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
 }
 
 /// Connections of the closed loop that tells a search where to begin.
@@ -137,6 +151,7 @@ impl RequestArgs {
             warmup: calls.warmup,
             arrivals: calls.arrivals,
             timeout: calls.timeout,
+            drain: Some(calls.drain),
             cpus: calls.cpus,
             seed: calls.seed,
             interval: Nanos::from_secs(1),
@@ -176,6 +191,7 @@ impl RequestArgs {
             seed: self.seed,
             samples: self.samples_out.is_some(),
             interval: self.interval,
+            drain: self.drain.unwrap_or(self.timeout),
         }
     }
 
@@ -291,7 +307,8 @@ fn steps<S: RequestSpec>(
     let mut interrupted = false;
     let bracket = Search::new(start).over_requests(
         |rate| {
-            let result = uninterrupted(step::<S>(watch, &session, &at_rate(args, &load.step, rate)))?;
+            let at_rate = RequestStep { drain: start.drain(), ..at_rate(args, &load.step, rate) };
+            let result = uninterrupted(step::<S>(watch, &session, &at_rate))?;
             interrupted = result.is_none();
             Ok::<_, Failure>(result)
         },
@@ -321,10 +338,27 @@ fn step_line(outcome: &StepOutcome, verdict: StepVerdict, result: &LoadResult) -
         StepVerdict::GeneratorLimited => "generator-limited",
     };
     let why = result.generator.limited.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+    let waiting = match result.counts.waiting {
+        0 => String::new(),
+        waiting => format!(", {waiting} without an answer at its end"),
+    };
     format!(
-        "{:>10.0}/s  {word}: {:.2} % lost, p99 {}{why}",
+        "{:>10.0}/s  {word}: {:.2} % lost, p99 {}{waiting}{why}",
         outcome.rate.0,
         100.0 * outcome.loss.0,
         output::figure(&result.latency, output::millis(outcome.latency_p99)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_highest_rate_below_all_that_are_tried_is_refused() {
+        assert_eq!((highest("0.5/s"), highest("1M/s")), (Ok(Rate(0.5)), Ok(Rate(1e6))));
+        let low = highest("0.4/s").unwrap_err();
+        assert_eq!(low, "a search tries no rate below 0.5/s; give that or more");
+        assert!(highest("fast").is_err());
+    }
 }

@@ -38,7 +38,7 @@ use crate::exit::{Classify, Exit, Failure, Outcome};
 /// SIPp's.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The service: HOST[:PORT]; with --uas, where to listen.
+    /// The service: HOST[:PORT]; with --uas, where to listen: the address that callers reach it at, not all addresses.
     target: Option<String>,
     /// Attempts per second, all scenarios together: a rate (`500/s`), or steps (`100/s:30s,200/s:30s`).
     #[arg(long, default_value = "10/s")]
@@ -68,8 +68,8 @@ pub(super) struct Args {
     /// Search the highest rate within --ihs, from --rate on.
     #[arg(long)]
     search: bool,
-    /// With --search: rate that is not exceeded.
-    #[arg(long, default_value = "100k/s", requires = "search")]
+    /// With --search: rate that is not exceeded, 0.5/s or more.
+    #[arg(long, default_value = "100k/s", requires = "search", value_parser = super::requests::highest)]
     max: Rate,
     /// With --search: how far the bounds of the answer may be apart.
     #[arg(long, default_value = "5%", requires = "search")]
@@ -194,6 +194,9 @@ pub(super) fn run(args: &Args) -> Outcome {
         if args.target.is_none() && !args.uas {
             return Ok(Exit::Done);
         }
+    }
+    if args.uas && args.call.transport != Transport::Udp {
+        return Err(anyhow::anyhow!("--uas answers calls over UDP alone: leave --transport out")).bad_input();
     }
     let path = args.script.scenario_file.as_deref();
     if path.is_some() || (args.uas && args.script.media) {
@@ -427,8 +430,10 @@ fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: Sip
 
 /// `--uas`: answers calls until a signal comes.
 fn answer(args: &Args) -> Outcome {
-    let listen = args.target.as_deref().unwrap_or("127.0.0.1:5060");
-    let listen = resolve(listen, Transport::Udp).bad_input()?;
+    let target = args.target.as_deref().unwrap_or("127.0.0.1:5060");
+    // It speaks no TLS, but what was said of it is refused.
+    args.call.tls(target).bad_input()?;
+    let listen = resolve(target, Transport::Udp).bad_input()?;
     let signals = SignalFd::new(&[Signal::INT, Signal::TERM]).context("preparing for Ctrl-C")?;
     let stop = AtomicBool::new(false);
     let answered = thread::scope(|scope| {

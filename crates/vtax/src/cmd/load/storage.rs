@@ -48,7 +48,7 @@ pub(super) struct Args {
     /// When writes are made durable: never asked for, each write (O_DSYNC), by a sync after each, by one at the end.
     #[arg(long, value_parser = word::<StorageSync>(&["none", "data", "each", "end"]), default_value = "end")]
     sync: StorageSync,
-    /// What the page cache holds of the files before each operation.
+    /// What the page cache holds of the files before each operation; warm is not for --direct, which passes it by.
     #[arg(long, value_parser = word::<StorageCache>(&["cold", "warm", "as-is"]), default_value = "as-is")]
     cache: StorageCache,
     /// Open loop: operations start at this rate (of all processes), whatever earlier ones do. A rate, or steps and ramps:
@@ -222,7 +222,7 @@ fn invalid(step: &StorageStep, result: &StorageResult) -> Option<Invalid> {
     if let Some(why) = result.trouble() {
         return Some(Invalid::nothing(why));
     }
-    if let Some(why) = result.cache_is_not(step.cache) {
+    if let Some(why) = result.cache_is_not(step) {
         return Some(Invalid::instrument(why));
     }
     let limited = result.load.generator.limited.as_ref().filter(|_| matches!(step.model, Model::Open { .. }));

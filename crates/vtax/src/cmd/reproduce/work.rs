@@ -72,6 +72,9 @@ impl Job {
         if self.as_published {
             words.push("--as-published".to_owned());
         }
+        if !self.only.is_empty() {
+            words.push(format!("--only {}", self.only.join(",")));
+        }
         words.push(format!("--out {}", shell_word(&self.directory)));
         words.join(" ")
     }

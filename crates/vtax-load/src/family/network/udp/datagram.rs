@@ -1,7 +1,7 @@
 //! Datagrams of a test, and the sockets they go through.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -55,8 +55,10 @@ pub(in super::super) fn greet(
     buffer: Option<Bytes>,
     link: &mut TcpStream,
 ) -> Result<UdpSocket, NetworkError> {
-    let server = SocketAddr::new(session.spec.target.ip(), session.port);
-    let socket = open(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }, buffer)?;
+    let server = session.target();
+    let any: IpAddr =
+        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = open(SocketAddr::new(any, 0), buffer)?;
     socket.connect(server).map_err(|source| NetworkError::Connect { target: server, source })?;
     let mut greeting = [0; UDP_HEADER];
     Head { token: session.token, number: GREETING, sent: 0 }.write(&mut greeting);
@@ -79,7 +81,7 @@ pub(in super::super) fn greet(
 }
 
 /// A socket with room for bursts.
-pub(in super::super) fn open(at: &str, buffer: Option<Bytes>) -> Result<UdpSocket, NetworkError> {
+pub(in super::super) fn open(at: SocketAddr, buffer: Option<Bytes>) -> Result<UdpSocket, NetworkError> {
     let socket = UdpSocket::bind(at).map_err(NetworkError::system("open a UDP socket"))?;
     let bytes = usize::try_from(buffer.unwrap_or(BUFFER).0).unwrap_or(usize::MAX);
     // The network's owner may exceed the system's maximum, other users may not.

@@ -45,6 +45,10 @@ pub(super) fn client(
         let receiving = || receive(&socket, session.token, test, &timeline, &counters[0], &over);
         let thread = scope.spawn(receiving);
         count(&timeline, &counters, &cancelled, Some(session.watch));
+        if cancelled() {
+            // So that the other end, which sends, stops as well.
+            let _ = control::send(&mut link, &ToServer::Stop);
+        }
         let report = control::ask_report(&mut link);
         over.store(true, Relaxed);
         let receiver = joined(thread.join())?;

@@ -26,6 +26,7 @@ use super::spec::ScriptSpec;
 use crate::LoadError;
 use crate::family::sip::line::BUFFER_BYTES;
 use crate::family::sip::media::{Media, Ports};
+use crate::family::sip::uas::refuse_all_addresses;
 use crate::family::sip::unmatched::Kind;
 use crate::family::sip::worker::{DATAGRAM_BYTES, MANY, ROOM_BYTES, WAITS};
 
@@ -63,7 +64,8 @@ struct Server<'a> {
 /// the address once calls can come; port 0 is then the real one.
 ///
 /// # Errors
-/// The scenario has something that isn't supported, or makes calls itself, or the kernel refuses the address or the socket.
+/// The scenario has something that isn't supported, or makes calls itself, or the address stands for all there are, or the kernel
+/// refuses it or the socket.
 pub fn answer_script(
     spec: &ScriptSpec,
     stop: &AtomicBool,
@@ -96,6 +98,7 @@ impl Answering {
         if spec.transport != SipTransport::Udp {
             return Err(refuse("transport", "calls are answered over UDP only"));
         }
+        refuse_all_addresses(spec.pool.target)?;
         let refused = |source| LoadError::System { operation: "listen for calls", source };
         let socket = UdpSocket::bind(spec.pool.target).map_err(refused)?;
         socket.set_nonblocking(true).map_err(refused)?;

@@ -1,9 +1,11 @@
 use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
 
 use vtax_plan::model::{SipTls, SipTransport};
 use vtax_units::{CpuSet, Nanos};
 
 use super::*;
+use crate::family::sip::scripted::answer_script;
 use crate::family::sip::scripted::spec::{ScriptSettings, ScriptSpec};
 use crate::{ConnectionPool, Part, Verify};
 
@@ -21,8 +23,8 @@ impl Port for Kept {
     }
 }
 
-fn shared(commands: &str, injections: &[(&str, &str)]) -> Shared {
-    let spec = ScriptSpec {
+fn spec(commands: &str, injections: &[(&str, &str)]) -> ScriptSpec {
+    ScriptSpec {
         pool: ConnectionPool {
             target: ([127, 0, 0, 1], 5060).into(),
             connections: 10,
@@ -40,8 +42,11 @@ fn shared(commands: &str, injections: &[(&str, &str)]) -> Shared {
         connection_per_call: false,
         seed: 1,
         part: Part::default(),
-    };
-    Shared::new(&spec).unwrap()
+    }
+}
+
+fn shared(commands: &str, injections: &[(&str, &str)]) -> Shared {
+    Shared::new(&spec(commands, injections)).unwrap()
 }
 
 fn send(head: &str, attributes: &str, more: &str) -> String {
@@ -272,4 +277,19 @@ fn a_loop_without_end_fails_the_call() {
     machine.begin(1_000 * MILLI, 0, &mut kept);
     assert_eq!(machine.ended[0].outcome, Outcome::Other);
     assert!(machine.figures().failed.keys().all(|cause| cause.contains("loop without end")));
+}
+
+#[test]
+fn an_address_that_nobody_can_send_to_is_refused() {
+    let mut spec = spec("<recv request=\"INVITE\"/>", &[]);
+    for all in ["0.0.0.0:0", "[::]:0"] {
+        spec.pool.target = all.parse().unwrap();
+        spec.local = vec![spec.pool.target.ip()];
+        let answered = answer_script(&spec, &AtomicBool::new(true), |_| panic!("{all}"));
+        let error = answered.unwrap_err().to_string();
+        assert!(error.contains("give the one address that peers reach it at"), "{error}");
+    }
+    spec.pool.target = ([127, 0, 0, 1], 0).into();
+    spec.local = vec![spec.pool.target.ip()];
+    answer_script(&spec, &AtomicBool::new(true), |_| ()).unwrap();
 }

@@ -124,6 +124,7 @@ pub(super) fn run(args: &Args, path: Option<&Path>) -> Outcome {
         warmup: args.transient,
         arrivals: args.arrivals,
         timeout: args.script.recv_timeout,
+        drain: spec.settings.drain,
         cpus: args.cpus.clone(),
         seed: args.seed,
         search: args.search,
