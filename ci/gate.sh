@@ -10,7 +10,8 @@
 #   VTAX_OUT        where the change's run, vtax.xml and vtax.md are put; vtax-gate unless given
 #   VTAX            the program; vtax unless given
 #
-# Exit code: that of `vtax compare` (0 kept, 1 not kept, 2 can't be compared), or of the run that failed.
+# Exit code: that of `vtax compare` (0 kept, 1 not kept, 2 can't be compared, as with a baseline that is incomplete), or of the run that
+# failed.
 set -eu
 
 vtax=${VTAX:-vtax}
@@ -25,8 +26,10 @@ if [ ! -e "$baseline/journal.jsonl" ]; then
     exec "$vtax" run "$plan" --out "$baseline"
 fi
 if ! grep -q '"event":"completed"' "$baseline/journal.jsonl"; then
-    echo "gate: the baseline in $baseline was cut short; it goes on first"
-    "$vtax" run --resume "$baseline"
+    # Gone on with here it would be half of the service as it was and half of the change.
+    echo "gate: the baseline in $baseline is incomplete. If no other job is making it: remove it, and the next run becomes the" \
+        "baseline, or finish it where the unchanged service is in place: $vtax run --resume $baseline" >&2
+    exit 2
 fi
 "$vtax" run "$plan" --out "$out/run"
 

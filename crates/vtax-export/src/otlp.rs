@@ -209,14 +209,19 @@ fn nanos(unix_ms: u64) -> u64 {
     unix_ms.saturating_mul(1_000_000)
 }
 
-/// A unit as OpenTelemetry wants it: the case-sensitive code of UCUM.
+/// A unit as OpenTelemetry wants it: the case-sensitive code of UCUM. What isn't a unit there becomes an annotation.
 fn ucum(unit: &str) -> String {
-    match unit {
-        "req/s" => "{request}/s".to_owned(),
-        "ns/req" => "ns/{request}".to_owned(),
-        "B" | "B/s" | "bit/s" | "ns/B" | "B/px" => unit.replace('B', "By"),
-        "ns" | "1" | "/s" => unit.to_owned(),
+    let code = |unit: &str| match unit {
+        "" | "1" => String::new(),
+        "B" => "By".to_owned(),
+        "req" => "{request}".to_owned(),
+        "ns" | "s" | "bit" => unit.to_owned(),
         other => format!("{{{other}}}"),
+    };
+    match unit.split_once('/') {
+        Some((of, by)) => format!("{}/{}", code(of), code(by)),
+        None if matches!(unit, "" | "1") => "1".to_owned(),
+        None => code(unit),
     }
 }
 
@@ -230,10 +235,22 @@ mod tests {
 
     #[test]
     fn units_are_those_of_ucum() {
-        for (ours, theirs) in
-            [("req/s", "{request}/s"), ("ns", "ns"), ("B/s", "By/s"), ("SAPS", "{SAPS}"), ("1", "1")]
-        {
-            assert_eq!(ucum(ours), theirs);
+        for (ours, theirs) in [
+            ("req/s", "{request}/s"),
+            ("ns/req", "ns/{request}"),
+            ("ns", "ns"),
+            ("B/s", "By/s"),
+            ("bit/s", "bit/s"),
+            ("ns/B", "ns/By"),
+            ("B/px", "By/{px}"),
+            ("px/s", "{px}/s"),
+            ("/s", "/s"),
+            ("1/s", "/s"),
+            ("SAPS", "{SAPS}"),
+            ("1", "1"),
+            ("", "1"),
+        ] {
+            assert_eq!(ucum(ours), theirs, "{ours}");
         }
     }
 }

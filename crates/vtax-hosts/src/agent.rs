@@ -188,10 +188,7 @@ impl<W: Write> Sender<'_, W> {
             std::thread::sleep(PAUSE);
         };
         *child.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.send_news()?;
-        for name in ["provenance.json", "doctor.json"] {
-            self.send_file(name)?;
-        }
+        self.send_rest()?;
         // One that was asked to stop before it listened to signals died of it.
         let killed = (stopped && status.signal() == Some(Signal::INT.as_raw())).then_some(watchdog::GONE);
         Ok((status.code().or(killed), last_error(&log)))
@@ -261,6 +258,15 @@ impl<W: Write> Sender<'_, W> {
         Ok(())
     }
 
+    /// Sends what there is of a run that has ended: provenance is completed by then, and a calibration may have been put there behind the
+    /// first line of the journal.
+    fn send_rest(&mut self) -> Result<(), HostsError> {
+        self.send_news()?;
+        ["provenance.json", "calibration.json", "doctor.json"]
+            .iter()
+            .try_for_each(|name| self.send_file(name))
+    }
+
     fn send_trial(&mut self, index: u32) -> Result<(), HostsError> {
         let trial = format!("trials/{index:03}");
         for directory in [trial.clone(), format!("{trial}/logs")] {
@@ -323,12 +329,15 @@ fn last_error(log: &Path) -> Option<String> {
     text.lines().rev().find_map(|line| Some(line.strip_prefix("error: ")?.to_owned()))
 }
 
-/// All that is sent of a run that has ended, as bytes; it has fewer records than may be under way.
+/// All that is sent of a run, as bytes; it has fewer records than may be under way. Once the journal's first lines are sent `meanwhile` happens,
+/// and the run ends.
 #[cfg(test)]
-pub(crate) fn sent(run: &Path) -> Vec<u8> {
+pub(crate) fn sent(run: &Path, meanwhile: impl FnOnce()) -> Vec<u8> {
     let outbox = Outbox::new(Vec::new());
     let mut sender = Sender { outbox: &outbox, number: 0, run: run.to_owned(), journal: 0 };
     sender.send_news().expect("it can be read");
+    meanwhile();
+    sender.send_rest().expect("it can be read");
     sender.record(Vec::new(), &Record::Ended { code: Some(0), error: None }).expect("there is room");
     outbox.into_stream()
 }

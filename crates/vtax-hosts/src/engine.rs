@@ -24,7 +24,7 @@ pub struct Machine {
     pub spec: HostSpec,
 }
 
-/// Three verbs: get hosts (the engine's own constructor), open a stream to each, end all. And one for those that would go by themselves.
+/// Three verbs: get hosts (the engine's own constructor), open a stream to each, end all. And one for hosts that would go by themselves.
 pub trait Engine: Sync {
     /// The hosts that there are.
     fn hosts(&self) -> &[Machine];
@@ -33,14 +33,9 @@ pub trait Engine: Sync {
     /// quotes. When the program ends, however that comes about, the script's input ends as well.
     fn command(&self, host: &Machine, script: &str) -> Command;
 
-    /// Keeps hosts until [`Engine::end`], or this process's end, also while nothing of vtax runs on them.
-    ///
-    /// # Errors
-    ///
-    /// [`HostsError::Program`] where what keeps them can't be started.
-    fn hold(&mut self) -> Result<(), HostsError> {
-        Ok(())
-    }
+    /// This host needs not be kept any more: vtax runs there, or it is lost. Until then, or until [`Engine::end`] or this process's end,
+    /// a host is kept that would go where nothing of vtax runs on it.
+    fn release(&self, _host: &Machine) {}
 
     /// Ends all that was allocated; called again it does nothing.
     ///

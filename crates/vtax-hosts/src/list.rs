@@ -2,12 +2,15 @@
 //! of a command line or of a path is made of plain characters.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::HostsError;
 use crate::inventory;
@@ -112,7 +115,8 @@ fn read(path: &Path) -> Result<String, HostsError> {
 
 /// Hosts of a file's text: vtax's own form, or an inventory of Ansible.
 pub(crate) fn from_text(text: &str, yaml: bool, group: Option<&str>) -> Result<Vec<HostSpec>, String> {
-    if yaml && let Ok(own) = serde_saphyr::from_str::<Own>(text) {
+    if yaml && serde_saphyr::from_str::<OwnForm>(text).is_ok() {
+        let own: Own = serde_saphyr::from_str(text).map_err(|e| format!("no list of hosts: {e}"))?;
         if group.is_some() {
             return Err("this list of hosts has no groups".to_owned());
         }
@@ -122,6 +126,13 @@ pub(crate) fn from_text(text: &str, yaml: bool, group: Option<&str>) -> Result<V
     checked(groups.hosts(group)?)
 }
 
+/// By what vtax's own form is known, whatever else is wrong with it: below `hosts` an inventory has no list.
+#[derive(Deserialize)]
+struct OwnForm {
+    #[serde(rename = "hosts")]
+    _hosts: Vec<IgnoredAny>,
+}
+
 /// vtax's own form: a list under `hosts`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,11 +140,35 @@ struct Own {
     hosts: Vec<OwnHost>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug)]
 enum OwnHost {
     Short(String),
     Long(OwnLong),
+}
+
+/// By hand, so that what is wrong with a field is said with its name: of an untagged form it would only be said that none fits.
+impl<'de> Deserialize<'de> for OwnHost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = OwnHost;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a host's name, or `{name, address, user, port, key, program}`")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<OwnHost, E> {
+                Ok(OwnHost::Short(text.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OwnHost, A::Error> {
+                OwnLong::deserialize(MapAccessDeserializer::new(map)).map(OwnHost::Long)
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -309,6 +344,13 @@ mod tests {
             ("hosts: [{name: b, key: 'a b'}]", "no path of a key"),
             ("hosts: [{name: b, address: '-x'}]", "no address"),
             ("hosts: []", "names no host"),
+            // Of what can only be a list of one's own it is said what is wrong with that.
+            ("hosts: [{name: b, adress: x}]", "unknown field `adress`"),
+            ("hosts: [{name: b, port: many}]", "port"),
+            ("hosts: [{address: b}]", "missing field `name`"),
+            ("hosts: [[a]]", "a host's name, or `{name"),
+            ("hosts: [a]\nhost: [b]", "unknown field `host`"),
+            ("hosts: {hosts: [b]}", "neither a list of hosts nor an inventory"),
         ] {
             let found = from_text(text, true, None).unwrap_err();
             assert!(found.contains(words), "{text}: {found}");

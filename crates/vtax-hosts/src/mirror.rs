@@ -85,7 +85,10 @@ impl Mirror {
         if self.journal.is_none() {
             create_directory(&self.directory)?;
             let new = OpenOptions::new().write(true).create_new(true).open(&path);
-            self.journal = Some(new.map_err(failed("cannot create", &path))?);
+            let new = new.map_err(failed("cannot create", &path))?;
+            // As of a run that is made here: it goes on, and must not be resumed meanwhile.
+            vtax_store::lock_journal(&new, &self.directory)?;
+            self.journal = Some(new);
         }
         if let Some(journal) = &mut self.journal {
             journal
@@ -184,6 +187,21 @@ mod tests {
             mirror.take(text, &piece("provenance.json", 0, sha(text))).unwrap();
         }
         assert_eq!(fs::read(run.join("provenance.json")).unwrap(), b"two");
+    }
+
+    #[test]
+    fn a_run_that_arrives_is_one_that_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let mut mirror = Mirror::new(run.clone());
+        mirror.take(b"{}\n", &piece(JOURNAL, 0, None)).unwrap();
+        assert!(vtax_store::is_written(&run));
+        let other = OpenOptions::new().write(true).open(run.join(JOURNAL)).unwrap();
+        let refused = vtax_store::lock_journal(&other, &run).unwrap_err();
+        assert!(matches!(refused, vtax_store::StoreError::Locked { .. }), "{refused}");
+        drop(mirror);
+        assert!(!vtax_store::is_written(&run));
+        vtax_store::lock_journal(&other, &run).unwrap();
     }
 
     #[test]

@@ -117,6 +117,7 @@ fn one(
         return Ok(record(machine, directory, HostState::Stopped, Some("it was not begun".to_owned())));
     }
     let stream = start_agent(on.engine, machine, on.program);
+    on.engine.release(machine);
     drop(inside);
     let stream = match stream {
         Ok(stream) => stream,

@@ -383,9 +383,21 @@ mod tests {
             let mut journal = files[4].1.clone();
             journal.extend_from_slice(b"{\"event\":\"res");
             std::fs::write(there.join("journal.jsonl"), journal).unwrap();
-            assert!(taken(dir.path(), &crate::agent::sent(&there)).unwrap(), "{log}");
+            assert!(taken(dir.path(), &crate::agent::sent(&there, || ())).unwrap(), "{log}");
             assert!(same(&dir.path().join("run"), &files), "{log}");
         }
+    }
+
+    /// A run puts its calibration behind the first line of its journal, and completes its provenance at its end.
+    #[test]
+    fn what_is_stored_late_arrives() {
+        let dir = tempfile::tempdir().unwrap();
+        let (there, files) = (dir.path().join("there"), run_with(1));
+        written(&there, &files);
+        let late = [("calibration.json", b"{\"a\":1}".to_vec()), ("provenance.json", b"{\"b\":2}".to_vec())];
+        let bytes = crate::agent::sent(&there, || written(&there, &late));
+        assert!(taken(dir.path(), &bytes).unwrap());
+        assert!(same(&dir.path().join("run"), &late));
     }
 
     proptest! {
@@ -395,7 +407,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let (there, files) = (dir.path().join("there"), run_with(300));
             written(&there, &files);
-            let mut bytes = crate::agent::sent(&there);
+            let mut bytes = crate::agent::sent(&there, || ());
             let at = (bytes.len() as f64 * at) as usize;
             if cut {
                 bytes.truncate(at);

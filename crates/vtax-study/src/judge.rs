@@ -99,17 +99,17 @@ pub fn judge(study: &Study, test: &Test, experiment: &Experiment, mode: Mode, wa
     let all_groups = test.all_groups();
     // The study's own figures are all there, whatever the mode.
     let there = |modes: &[Mode]| way == Way::Printed || in_mode(modes, mode);
-    let groups: Vec<&Group> = all_groups.iter().filter(|group| there(&group.modes)).collect();
-    let comparisons = groups.iter().map(|group| comparisons(test.is, group.points.len())).sum();
+    let groups: Vec<(&Group, Vec<&Point>)> = all_groups
+        .iter()
+        .filter(|group| there(&group.modes))
+        .map(|group| (group, points(group, mode, way)))
+        .collect();
+    let comparisons = groups.iter().map(|(_, points)| comparisons(test.is, points.len())).sum();
     let manner = Manner { way, trials, comparisons, experiment };
     let attempts = test.attempts.as_ref().map_or(1.0, |attempts| *attempts.of(mode));
     let (mut words, mut steps, mut whys) = (Vec::new(), Vec::new(), Vec::new());
     let mut emulated = false;
-    for group in groups {
-        let points: Vec<&Point> = match way {
-            Way::Printed => group.points.iter().collect(),
-            Way::AsPublished | Way::Properly => points_in(group, mode).collect(),
-        };
+    for (group, points) in groups {
         emulated |= points.iter().any(|point| takes_emulation(test, group, point, experiment, mode));
         let sides =
             points.into_iter().map(|point| (point, side(study, test, group, point, experiment, mode, way)));
@@ -126,6 +126,14 @@ pub fn judge(study: &Study, test: &Test, experiment: &Experiment, mode: Mode, wa
         whys.push("an interval holds both".to_owned());
     }
     Judged { word, why: whys.join("; "), steps, emulated: emulated && way != Way::Printed }
+}
+
+/// The points of a group that are judged.
+fn points(group: &Group, mode: Mode, way: Way) -> Vec<&Point> {
+    match way {
+        Way::Printed => group.points.iter().collect(),
+        Way::AsPublished | Way::Properly => points_in(group, mode).collect(),
+    }
 }
 
 fn open(word: Word, why: String) -> Judged {

@@ -145,3 +145,21 @@ fn full_mode_only_claims_say_so() {
     let judged = judge(&loaded.study, test, &run(Vec::new()), Mode::Quick, Way::Properly);
     assert_eq!((judged.word, judged.why.as_str()), (Word::CantRun, "it takes the full mode"));
 }
+
+/// Points of the full mode only make no ratios in the quick one, so nothing is allowed for them.
+#[test]
+fn verdicts_are_corrected_for_the_ratios_that_there_are() {
+    let loaded = open("virtualized-ims").unwrap();
+    let test = loaded.study.claim("order-of-capacities").unwrap().test.clone().unwrap();
+    let figures = capacities(&[4000., 4100., 3900.], &[400., 410., 390.], &[100., 101., 99.]);
+    let judged = |test: &_, mode| judge(&loaded.study, test, &figures, mode, Way::Properly);
+    let mut longer = test.clone();
+    let mut last = longer.points.last().unwrap().clone();
+    last.modes = vec![Mode::Full];
+    longer.points.push(last);
+    assert_eq!(judged(&longer, Mode::Quick), judged(&test, Mode::Quick));
+    // Where they are measured they are allowed for, and all intervals are wider.
+    let first = |test: &_| judged(test, Mode::Full).steps[0].ours.unwrap().interval.unwrap();
+    let (narrow, wide) = (first(&test), first(&longer));
+    assert!(wide.0 < narrow.0 && narrow.1 < wide.1, "{narrow:?} {wide:?}");
+}

@@ -1,12 +1,16 @@
 //! Hosts that Kubernetes gives: one pod on each of so many nodes, all of one Job, by the user's own kubectl.
 //!
 //! A pod only waits. vtax is copied into it and started by `kubectl exec`, whose stream carries the frames; that such a stream may be cut
-//! short without an error is what numbers and acknowledgements are for. A pod ends by itself a minute after the last vtax in it.
+//! short without an error is what numbers and acknowledgements are for. A pod ends by itself a minute after the last vtax in it, so one
+//! that runs is held by a stream until it has its own: others may be waited for by the hour.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -52,7 +56,7 @@ pub struct KubernetesOptions {
     pub image: String,
     /// How many nodes.
     pub hosts: usize,
-    /// The most time that the Job may take, in minutes.
+    /// The most time that the Job may take once its pods run, in minutes.
     pub minutes: u64,
     /// How long to wait for the pods.
     pub wait: Duration,
@@ -64,40 +68,55 @@ pub struct KubernetesOptions {
 #[derive(Debug)]
 pub struct Kubernetes {
     hosts: Vec<Machine>,
+    /// kubectl, unless a test has its own.
+    program: OsString,
     context: Option<String>,
     /// Name of the Job, until it is deleted.
     job: Option<String>,
-    held: Option<Held>,
+    held: Held,
 }
 
-/// The streams that keep pods, until this is dropped.
+/// Streams whose standard input keeps something, until they are released or this is dropped.
 #[derive(Debug)]
 struct Held {
+    streams: Arc<Mutex<BTreeMap<String, Child>>>,
     /// Nothing is ever said: its end is what is waited for.
     until: Option<Sender<()>>,
     beats: Option<JoinHandle<()>>,
 }
 
 impl Held {
-    /// Has these, whose standard input keeps something, until it is dropped.
-    fn new(mut holders: Vec<Child>) -> Result<Self, HostsError> {
+    fn new() -> Result<Self, HostsError> {
         let (until, ended) = channel::<()>();
+        let streams: Arc<Mutex<BTreeMap<String, Child>>> = Arc::default();
+        let beaten = Arc::clone(&streams);
         let work = move || {
-            let mut streams: Vec<ChildStdin> =
-                holders.iter_mut().filter_map(|child| child.stdin.take()).collect();
             while matches!(ended.recv_timeout(BEAT), Err(RecvTimeoutError::Timeout)) {
-                // That of a pod that is lost takes no more.
-                streams.retain_mut(|stream| stream.write_all(b"\n").is_ok());
-            }
-            drop(streams);
-            for holder in &mut holders {
-                // What it has to do there is done by the end of its stream. It may have ended, too.
-                let _ = holder.kill();
-                let _ = holder.wait();
+                beat(&mut locked(&beaten));
             }
         };
         let beats = std::thread::Builder::new().name("hold".into()).spawn(work);
-        Ok(Self { until: Some(until), beats: Some(beats.map_err(|e| failed(e.to_string()))?) })
+        let beats = beats.map_err(|e| failed(e.to_string()))?;
+        Ok(Self { streams, until: Some(until), beats: Some(beats) })
+    }
+
+    /// Has what this starts hold something of that name, unless it is held.
+    fn hold(&self, name: &str, start: impl FnOnce() -> Result<Child, HostsError>) -> Result<(), HostsError> {
+        let mut streams = locked(&self.streams);
+        if !streams.contains_key(name) {
+            streams.insert(name.to_owned(), start()?);
+        }
+        Ok(())
+    }
+
+    fn release(&self, name: &str) {
+        let stream = locked(&self.streams).remove(name);
+        stream.into_iter().for_each(end);
+    }
+
+    fn release_all(&self) {
+        let streams = std::mem::take(&mut *locked(&self.streams));
+        streams.into_values().for_each(end);
     }
 }
 
@@ -108,7 +127,26 @@ impl Drop for Held {
             // It has nothing to say.
             let _ = beats.join();
         }
+        self.release_all();
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says something on each stream. One that takes no more holds nothing: its pod is lost, or is to be held anew.
+fn beat(streams: &mut BTreeMap<String, Child>) {
+    let broken = |holder: &mut Child| holder.stdin.as_mut().is_none_or(|to| to.write_all(b"\n").is_err());
+    streams.extract_if(.., |_, holder| broken(holder)).for_each(|(_, holder)| end(holder));
+}
+
+/// Ends a stream, and with it what it holds.
+fn end(mut holder: Child) {
+    drop(holder.stdin.take());
+    // What it has to do there is done by the end of its stream. It may have ended, too.
+    let _ = holder.kill();
+    let _ = holder.wait();
 }
 
 impl Kubernetes {
@@ -124,8 +162,18 @@ impl Kubernetes {
         interrupted: &dyn Fn() -> bool,
         told: &dyn Fn(&str),
     ) -> Result<Self, HostsError> {
+        Self::allocate_by("kubectl".into(), options, interrupted, told)
+    }
+
+    fn allocate_by(
+        program: OsString,
+        options: &KubernetesOptions,
+        interrupted: &dyn Fn() -> bool,
+        told: &dyn Fn(&str),
+    ) -> Result<Self, HostsError> {
         let name = format!("vtax-{}-{}", std::process::id(), vtax_sys::clock::unix_ms() / 1000);
-        let mut found = Self { hosts: Vec::new(), context: options.context.clone(), job: None, held: None };
+        let context = options.context.clone();
+        let mut found = Self { hosts: Vec::new(), program, context, job: None, held: Held::new()? };
         let text = manifest(&name, options).to_string();
         found.kubectl(&["create", "-f", "-"], text.as_bytes())?;
         found.job = Some(name.clone());
@@ -135,6 +183,7 @@ impl Kubernetes {
         loop {
             let pods = found.list("pods", &format!("--selector=job-name={name}"))?;
             let hosts = running(&pods).map_err(failed)?;
+            hosts.iter().try_for_each(|host| found.hold(host))?;
             if hosts.len() >= options.hosts {
                 found.hosts = hosts.into_iter().take(options.hosts).collect();
                 return Ok(found);
@@ -163,6 +212,15 @@ impl Kubernetes {
         }
     }
 
+    /// Keeps a pod that runs, whatever else it waits for.
+    fn hold(&self, host: &Machine) -> Result<(), HostsError> {
+        self.held.hold(&host.spec.address, || {
+            let mut command = self.command(host, HOLD);
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+            command.spawn().map_err(|e| failed(format!("it can't be started: {e}")))
+        })
+    }
+
     /// What keeps pods from running, as Kubernetes words it. Why there are none at all, or why a node makes no container of one, only
     /// events say, which take a right of their own.
     fn obstacle(&self, job: &str, pods: &Value) -> Option<String> {
@@ -182,7 +240,7 @@ impl Kubernetes {
     }
 
     fn command_line(&self) -> Command {
-        let mut command = Command::new("kubectl");
+        let mut command = Command::new(&self.program);
         // In one word, so that no name is taken for an option.
         command.args(self.context.iter().map(|context| format!("--context={context}")));
         command
@@ -233,19 +291,12 @@ impl Engine for Kubernetes {
         command
     }
 
-    fn hold(&mut self) -> Result<(), HostsError> {
-        let start = |host| {
-            let mut command = self.command(host, HOLD);
-            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-            command.spawn().map_err(|e| failed(format!("it can't be started: {e}")))
-        };
-        let holders = self.hosts.iter().map(start).collect::<Result<Vec<Child>, _>>()?;
-        self.held = Some(Held::new(holders)?);
-        Ok(())
+    fn release(&self, host: &Machine) {
+        self.held.release(&host.spec.address);
     }
 
     fn end(&mut self) -> Result<(), HostsError> {
-        self.held = None;
+        self.held.release_all();
         let Some(job) = self.job.take() else { return Ok(()) };
         let deleted = self.kubectl(&["delete", "job", &job, "--wait=false", "--cascade=background"], b"");
         deleted.map(|_| ()).map_err(|e| failed(format!("job {job} may go on until its deadline: {e}")))
@@ -308,7 +359,8 @@ fn manifest(name: &str, options: &KubernetesOptions) -> Value {
             "completionMode": "Indexed",
             // With 0 the first pod that is lost would end all others.
             "backoffLimit": options.hosts,
-            "activeDeadlineSeconds": options.minutes.saturating_mul(60),
+            // It begins with the Job, and not with its pods.
+            "activeDeadlineSeconds": options.minutes.saturating_mul(60).saturating_add(options.wait.as_secs()),
             "ttlSecondsAfterFinished": 60,
             "template": {
                 "metadata": { "labels": labels },
@@ -371,7 +423,8 @@ fn of_scheduler(pods: &Value) -> Option<String> {
 fn failure(events: &Value, job: &str) -> Option<String> {
     let of_job = |event: &&Value| {
         let name = event["involvedObject"]["name"].as_str().unwrap_or_default();
-        let failed = event["reason"].as_str().is_some_and(|reason| reason.starts_with("Failed"));
+        let reason = event["reason"].as_str().unwrap_or_default();
+        let failed = reason.starts_with("Failed") || reason == "DeadlineExceeded";
         failed && name.strip_prefix(job).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
     let last = items(events).iter().filter(of_job).max_by_key(|event| event["lastTimestamp"].as_str());
@@ -388,7 +441,7 @@ mod tests {
             image: "registry/x: y".to_owned(),
             hosts: 3,
             minutes: 90,
-            wait: Duration::ZERO,
+            wait: Duration::from_secs(3600),
             host_users: false,
         }
     }
@@ -401,7 +454,8 @@ mod tests {
             (&spec["parallelism"], &spec["completions"], &spec["backoffLimit"]),
             (&json!(3), &json!(3), &json!(3))
         );
-        assert_eq!(spec["activeDeadlineSeconds"], 5400);
+        // An hour and a half, after an hour of waiting for nodes.
+        assert_eq!(spec["activeDeadlineSeconds"], 9000);
         let pod = &spec["template"]["spec"];
         assert_eq!(
             (&pod["restartPolicy"], &pod["automountServiceAccountToken"]),
@@ -563,13 +617,72 @@ mod tests {
         drop(holder.stdin.take());
         assert!(holder.wait().unwrap().success());
         assert_eq!(count(), 0);
-        // Whoever holds several ends all.
-        let holders = [start(), start()];
+        // Whoever holds several ends one, or all.
+        let holders = [start(), start(), start()];
         let processes = holders.each_ref().map(|holder| format!("/proc/{}", holder.id()));
-        let held = Held::new(holders.into()).unwrap();
-        assert!(processes.iter().all(|process| std::fs::exists(process).unwrap()));
+        let there = || processes.each_ref().map(|process| std::fs::exists(process).unwrap());
+        let held = Held::new().unwrap();
+        for (name, holder) in ["a", "b", "c"].iter().zip(holders) {
+            held.hold(name, || Ok(holder)).unwrap();
+            held.hold(name, || panic!("it is held")).unwrap();
+        }
+        assert_eq!(there(), [true; 3]);
+        held.release("b");
+        assert_eq!(there(), [true, false, true]);
+        // One that ended by itself is no longer one, and what it held may be held anew.
+        let of_a = locked(&held.streams).get_mut("a").map(|holder| (holder.kill(), holder.wait()));
+        assert!(of_a.is_some());
+        beat(&mut locked(&held.streams));
+        assert_eq!(locked(&held.streams).keys().collect::<Vec<_>>(), ["c"]);
         drop(held);
-        assert!(processes.iter().all(|process| !std::fs::exists(process).unwrap()));
+        assert_eq!(there(), [false; 3]);
+    }
+
+    /// A cluster of which the second node has room once the pod on the first one is held.
+    const CLUSTER: &str = r#"#!/bin/sh
+cd "${0%/*}"
+pod() { printf '{"metadata":{"name":"j-%s"},"spec":{"nodeName":"n%s"},"status":{"phase":"%s"}}' $1 $1 $2; }
+held() { for d in pod-$1/vtax-*; do [ -d $d ] && return; done; return 1; }
+echo "$1" >>asked
+case $1 in
+create) cat >job;;
+get) phase=Pending; ! held 1 || phase=Running; echo "{\"items\":[$(pod 1 Running),$(pod 2 $phase)]}";;
+# kubectl exec -i j-N -c vtax -- sh -c SCRIPT, which isn't killed with kubectl, but sees the end of its input.
+exec) n=${3#j-}; mkdir -p pod-$n; TMPDIR=$PWD/pod-$n sh -c "$9"; :;;
+esac
+"#;
+
+    #[test]
+    fn a_pod_is_held_until_it_is_in_use_while_others_are_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        let (text, program) = (place.path().join("text"), place.path().join("kubectl"));
+        std::fs::write(&text, CLUSTER).unwrap();
+        // By another process: one that this process has open for writing may be kept so by what other tests start.
+        assert!(
+            Command::new("install").args(["-m", "700"]).args([&text, &program]).status().unwrap().success()
+        );
+        let options =
+            KubernetesOptions { context: None, hosts: 2, wait: Duration::from_secs(60), ..options() };
+        let mut engine = Kubernetes::allocate_by(program.into(), &options, &|| false, &|_| ()).unwrap();
+        let is_held = |pod: &str| std::fs::read_dir(place.path().join(pod)).is_ok_and(|all| all.count() > 0);
+        let until = |what: &str, holds: &dyn Fn() -> bool| {
+            let begun = Instant::now();
+            while !holds() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        until("both are held", &|| is_held("pod-1") && is_held("pod-2"));
+        let first = engine.hosts()[0].clone();
+        assert_eq!((first.name.as_str(), engine.hosts().len()), ("n1", 2));
+        engine.release(&first);
+        until("the first is held no more", &|| !is_held("pod-1"));
+        assert!(is_held("pod-2"));
+        engine.end().unwrap();
+        until("none is held", &|| !is_held("pod-2"));
+        let asked = std::fs::read_to_string(place.path().join("asked")).unwrap();
+        assert!(asked.starts_with("create\nget\n") && asked.ends_with("delete\n"), "{asked}");
+        assert_eq!(asked.matches("exec\n").count(), 2, "{asked}");
     }
 
     #[test]
@@ -602,13 +715,22 @@ mod tests {
         assert_eq!((of_scheduler(&pods), of_containers(&pods)), (None, None));
         let unpulled = json!({ "items": [{ "status": { "containerStatuses": [{ "state": { "waiting": { "message": "no image" } } }] } }] });
         assert_eq!(of_containers(&unpulled).as_deref(), Some("no image"));
-        let event = |name: &str, at: &str, message: &str| json!({ "involvedObject": { "name": name }, "lastTimestamp": at, "reason": "FailedMount", "message": message });
-        let events = json!({ "items": [
-            event("j-0-a", "2026-01-01T00:00:02Z", "no user\nnamespaces"),
-            event("j-1-b", "2026-01-01T00:00:01Z", "older"),
-            event("jj-0-a", "2026-01-01T00:00:03Z", "of another"),
+        let event = |name: &str, reason: &str, at: &str, message: &str| json!({ "involvedObject": { "name": name }, "lastTimestamp": at, "reason": reason, "message": message });
+        let mut events = json!({ "items": [
+            event("j-0-a", "FailedMount", "2026-01-01T00:00:02Z", "no user\nnamespaces"),
+            event("j-1-b", "FailedMount", "2026-01-01T00:00:01Z", "older"),
+            event("jj-0-a", "FailedMount", "2026-01-01T00:00:03Z", "of another"),
+            event("j-0-a", "Unhealthy", "2026-01-01T00:00:04Z", "no failure"),
         ] });
         assert_eq!(failure(&events, "j").as_deref(), Some("no user namespaces"));
+        let over = event(
+            "j",
+            "DeadlineExceeded",
+            "2026-01-01T00:00:05Z",
+            "Job was active longer than specified deadline",
+        );
+        events["items"].as_array_mut().unwrap().push(over);
+        assert_eq!(failure(&events, "j").as_deref(), Some("Job was active longer than specified deadline"));
         assert_eq!(failure(&events, "k"), None);
         assert_eq!(failure(&json!(7), "j"), None);
     }
@@ -619,7 +741,8 @@ mod tests {
             name: "n1".to_owned(),
             spec: HostSpec { address: "j-0-a".to_owned(), ..HostSpec::default() },
         };
-        let engine = Kubernetes { hosts: vec![host], context: options().context, job: None, held: None };
+        let (program, held) = ("kubectl".into(), Held::new().unwrap());
+        let engine = Kubernetes { hosts: vec![host], program, context: options().context, job: None, held };
         let command = engine.command(&engine.hosts()[0], "true");
         let words: Vec<&str> = command.get_args().map(|a| a.to_str().unwrap()).collect();
         assert_eq!(
