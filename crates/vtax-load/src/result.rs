@@ -89,11 +89,12 @@ pub struct Counts {
     /// The status of the answers that failed by it (4xx, 5xx), where all have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_status: Option<u16>,
-    /// Connections opened.
+    /// Connections opened within the recorded time.
     pub connects: u64,
-    /// Bytes received, protocol headers included.
+    /// Bytes received within the recorded time, protocol headers included; what came after it is not among them. Storage counts what
+    /// operations that began within it read.
     pub bytes_received: u64,
-    /// Bytes sent.
+    /// Bytes sent, likewise.
     pub bytes_sent: u64,
 }
 

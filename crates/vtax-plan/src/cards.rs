@@ -32,7 +32,7 @@ pub(crate) fn impossible(environment: &EnvironmentKind, path: &NetPath) -> Optio
         return Some(why);
     }
     let card = environment.nic()?;
-    let mtu = path.sut_mtu.unwrap_or(path.mtu);
+    let mtu = path.sut_mtu.unwrap_or(path.inner_mtu());
     let most = card.most_mtu();
     (mtu > most).then(|| {
         format!("the driver of its `{}` takes an MTU of at most {most} bytes, not {mtu}", card.word())

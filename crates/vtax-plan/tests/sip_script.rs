@@ -171,8 +171,11 @@ fn what_makes_no_sense_is_refused() {
 fn files_too_large_for_so_many_cells_are_refused() {
     let csv = format!("SEQUENTIAL\n{}", "0123456789;0123456789\n".repeat(90_000));
     let place = Place::new(&[("deep/call.xml", &client("A: [field0]")), ("a.csv", &csv)]);
-    let set = ["workload.sip.injection_files=a.csv", "workload.sip.calls=[1, 2, 3, 4, 5]"];
-    assert!(place.errors(&set)[0].contains("too large for 10 cells"), "{:?}", place.errors(&set));
+    let set = [
+        "workload.sip.injection_files=a.csv",
+        "workload.sip.calls=[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]",
+    ];
+    assert!(place.errors(&set)[0].contains("too large for 26 cells"), "{:?}", place.errors(&set));
 }
 
 /// A run keeps its plan as YAML.

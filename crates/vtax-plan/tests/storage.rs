@@ -104,6 +104,15 @@ fn disks_of_guests_are_cells() {
 }
 
 #[test]
+fn a_warm_cache_is_left_out_where_it_is_passed_by() {
+    let plan =
+        plan(&["workload.storage={operations: [write, read], direct: [false, true], cache: [cold, warm]}"]);
+    let names: Vec<&str> = tests(&plan).iter().map(|test| test.name.as_str()).collect();
+    assert!(!names.contains(&"read.direct-true.cache-warm"), "{names:?}");
+    assert_eq!(names.len(), 7, "{names:?}");
+}
+
+#[test]
 fn what_can_not_be_is_refused_with_the_reason() {
     for (change, reason) in [
         ("workload.storage.size=100", "`size` is a multiple of 512B from 512B to 1024GiB"),
@@ -113,7 +122,7 @@ fn what_can_not_be_is_refused_with_the_reason() {
         ("workload.storage={size: 4KiB, record: 1MiB}", "no test is left"),
         ("workload.storage={engine: psync, depth: 4}", "`psync` has one operation under way"),
         ("workload.storage={record: 16MiB, size: 16MiB, depth: 1000}", "of buffers, at most 1GiB"),
-        ("workload.storage={direct: [false, true], cache: [cold, warm]}", "it can't be `warm` for it"),
+        ("workload.storage={direct: true, cache: warm}", "it can't be `warm` for it"),
         ("workload.storage.processes=0", "a load needs a process"),
         ("workload.storage.rate=0/s", "a rate is above 0/s"),
         ("workload.storage.dedupe=200%", "a share of the data"),

@@ -17,17 +17,20 @@ pub(crate) fn offered(
 ) -> Result<Rate, String> {
     let found_by =
         plan.measures.iter().take_while(|m| *m != measure).filter(|m| m.kind.finds_capacity()).last();
-    let first = records.iter().position(|r| r.measure == measure.name).unwrap_or(records.len());
-    let capacity = |cell: &Cell| capacity(&records[..first], &cell.id, &found_by?.name);
+    let capacity = |cell: &Cell, before: &[TrialRecord]| capacity(before, &cell.id, &found_by?.name);
     match load {
         Load::Rate(rate) => Ok(cell.total_rate(rate)),
         Load::OwnCapacity(share) => {
-            let own = capacity(cell).ok_or_else(|| format!("the capacity of {} is not known", cell.id))?;
+            // A cell that could not be built at first has its trials after those of the others.
+            let before = before(records, |r| r.measure == measure.name && r.cell == cell.id);
+            let own =
+                capacity(cell, before).ok_or_else(|| format!("the capacity of {} is not known", cell.id))?;
             Ok(whole(own * share.0))
         }
         Load::LowestCapacity(share) => {
+            let before = before(records, |r| r.measure == measure.name);
             let compared = plan.cells.iter().filter(|c| group(c) == group(cell));
-            let lowest = compared.filter_map(capacity).fold(f64::INFINITY, f64::min);
+            let lowest = compared.filter_map(|c| capacity(c, before)).fold(f64::INFINITY, f64::min);
             if lowest.is_finite() {
                 Ok(whole(lowest * share.0))
             } else {
@@ -35,6 +38,12 @@ pub(crate) fn offered(
             }
         }
     }
+}
+
+/// The trials that ended before the first of these.
+fn before(records: &[TrialRecord], these: impl Fn(&TrialRecord) -> bool) -> &[TrialRecord] {
+    let first = records.iter().position(these);
+    &records[..first.unwrap_or(records.len())]
 }
 
 /// What each of two that share their CPUs is offered: half of a share of the capacity, which each has by
@@ -135,6 +144,9 @@ measure:
         records.push(found(native, "strict", 9000.0, Validity::Valid));
         assert_eq!(load(&records, native, 1), Ok(510.0));
         assert_eq!(load(&records, native, 3), Ok(2300.0));
+        // It was left out until the others had all their trials.
+        let late = [&records[..3], &records[4..], &records[3..4]].concat();
+        assert_eq!((load(&late, native, 1), load(&late, vm, 1)), (Ok(510.0), Ok(40.0)));
         assert_eq!((load(&records, native, 4), load(&records, vm, 4)), (Ok(300.0), Ok(300.0)));
         assert!(load(&[], native, 3).is_err_and(|why| why.contains("is not known")));
     }

@@ -503,10 +503,10 @@ fn new_run_id() -> Result<String, StoreError> {
     Ok(format!("{:032x}", u128::from_ne_bytes(bits)))
 }
 
-/// Reads a stored plan. It has each cell written out, ten thousand of them and 16 MiB of their texts at most, which is more than the
+/// Reads a stored plan. It has each cell written out, ten thousand of them and 48 MiB of their texts at most, which is more than the
 /// parser takes for harmless by itself.
 pub(crate) fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
-    let budget = serde_saphyr::budget! { max_nodes: 5_000_000, max_events: 20_000_000 };
+    let budget = serde_saphyr::budget! { max_nodes: 8_000_000, max_events: 32_000_000 };
     serde_saphyr::from_str_with_options(text, serde_saphyr::options! { budget: budget })
 }
 

@@ -1,7 +1,6 @@
 //! The first minute: what a newcomer types, what packages install, and the gate for CI.
 
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -13,6 +12,15 @@ const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
 fn vtax(arguments: &[&str]) -> Output {
     Command::new(VTAX).args(arguments).output().expect("vtax starts")
+}
+
+/// Makes a program of a script. By another process: one that this process has open for writing may be kept so by what other tests
+/// start, and can't be run meanwhile.
+fn make_program(path: &Path, script: &str) {
+    let text = path.with_extension("text");
+    std::fs::write(&text, script).expect("written");
+    let made = Command::new("install").args(["-m", "755"]).args([text.as_path(), path]).status();
+    assert!(made.expect("install starts").success());
 }
 
 fn text(output: &Output) -> String {
@@ -144,8 +152,7 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
          cp -r {} \"$4\"\nelse\n  exec {VTAX} \"$@\"\nfi\n",
         path("measured").display()
     );
-    std::fs::write(path("vtax"), program).expect("written");
-    std::fs::set_permissions(path("vtax"), PermissionsExt::from_mode(0o755)).expect("may be run");
+    make_program(&path("vtax"), &program);
     let gate = |metrics: &str| {
         let out = path("out");
         let _ = std::fs::remove_dir_all(&out);
@@ -272,8 +279,7 @@ fn on_one_cpu_the_generator_is_no_other_process() {
     }
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("vtax-on-one-cpu");
-    std::fs::write(&program, format!("#!/bin/sh\nexec taskset -c 0 {VTAX} \"$@\"\n")).expect("written");
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it is there");
+    make_program(&program, &format!("#!/bin/sh\nexec taskset -c 0 {VTAX} \"$@\"\n"));
     let plan = SMALL_PLAN.replace("50/s", "1000/s");
     let trials = each_once(name(&program), directory.path(), &plan, &[], 2);
     let has_result = |trial: &&Value| trial["observations"].as_array().is_some_and(|all| !all.is_empty());

@@ -354,6 +354,10 @@ impl Supervisor {
             reason = format!("{reason}; {words}");
         }
         let mut roles = lock(&self.shared.roles);
+        // It still is where its host could not be fenced.
+        if let Some(protected) = roles.protected() {
+            self.shared.finish_statistics(protected);
+        }
         (roles.lost, roles.wanted, roles.armed) = (true, false, None);
         drop(roles);
         self.shared.record(None, PairEventKind::ServiceLost { reason });

@@ -119,6 +119,11 @@ impl Recorder {
         start >= self.window.from
     }
 
+    /// Whether this happens within the recorded time. What is still waited for after it goes on, but is no part of its rates.
+    fn during(&self, now: u64) -> bool {
+        self.recorded(now) && now < self.window.to
+    }
+
     /// A request starts. `late` is the lateness and the part of it that is the generator's own.
     pub(crate) fn started(&mut self, start: u64, late: Option<(u64, u64)>) {
         self.progress.sent += 1;
@@ -193,26 +198,28 @@ impl Recorder {
     }
 
     pub(crate) fn connected(&mut self, now: u64) {
-        self.connections.open += 1;
-        if self.recorded(now) {
+        // The last interval tells what was open at its end.
+        self.connections.open += u64::from(now < self.window.to);
+        if self.during(now) {
             self.counts.connects += 1;
         }
     }
 
     /// An established connection has ended; `broken` says that it wasn't the generator's wish.
     pub(crate) fn disconnected(&mut self, now: u64, broken: bool) {
-        self.connections.open = self.connections.open.saturating_sub(1);
+        self.connections.open = self.connections.open.saturating_sub(u64::from(now < self.window.to));
+        // Also after the window's end: what a recorded request ended with belongs to it, as its outcome does.
         self.connections.broken += u64::from(broken && self.recorded(now));
     }
 
     pub(crate) fn received(&mut self, now: u64, bytes: usize) {
-        if self.recorded(now) {
+        if self.during(now) {
             self.counts.bytes_received += bytes as u64;
         }
     }
 
     pub(crate) fn sent(&mut self, now: u64, bytes: usize) {
-        if self.recorded(now) {
+        if self.during(now) {
             self.counts.bytes_sent += bytes as u64;
         }
     }
@@ -301,6 +308,26 @@ mod tests {
         let mut twice = counts.clone();
         twice.add(counts);
         assert_eq!(twice.waiting, 8);
+    }
+
+    /// A load waits for answers after its end: their bytes would be more than its time had.
+    #[test]
+    fn what_comes_after_the_end_is_no_part_of_the_rates() {
+        let window = Window { from: 100, to: 300, interval: 200 };
+        let mut recorder = Recorder::new(window, Nanos::from_millis(1), false);
+        for (now, bytes) in [(99, 1), (100, 10), (299, 100), (300, 1_000), (9_000, 10_000)] {
+            recorder.connected(now);
+            recorder.sent(now, bytes);
+            recorder.received(now, 2 * bytes);
+        }
+        recorder.disconnected(299, false);
+        // This one's request was recorded.
+        recorder.disconnected(300, true);
+        recorder.ended(299, 9_000, Outcome::Ok, 200);
+        recorder.close();
+        let SparseInterval { counts, connections, .. } = &recorder.intervals[0];
+        assert_eq!((counts.bytes_sent, counts.bytes_received, counts.connects), (110, 220, 2));
+        assert_eq!((connections.open, connections.broken, counts.ok), (2, 1, 1));
     }
 
     /// Whole sessions take longer than each of their transfers may.

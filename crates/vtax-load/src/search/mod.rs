@@ -46,7 +46,7 @@ const RATE_MIN: f64 = CapacityMeasure::LEAST_RATE.0;
 const DRAIN_MIN: Nanos = Nanos::from_secs(1);
 /// Largest factor between two steps.
 const FACTOR_MAX: f64 = 4.0;
-/// A failure is gross, and not tried again, from this loss on or this many times a limit of latency.
+/// A failure is gross, and not tried again, where more than this share was lost or still waited for, or it took this many times a limit of latency.
 const GROSS_LOSS: f64 = 0.2;
 const GROSS_LATENCY: f64 = 8.0;
 
@@ -111,6 +111,10 @@ pub struct StepOutcome {
     pub rate: Rate,
     /// Share of intended starts that failed.
     pub loss: Share,
+    /// Share of them that were waited for until the end and are no loss: the percentiles tell of them. Matters only where the step did
+    /// not pass.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub waiting: Share,
     /// 95th percentile of the latency, at the least where some were still waited for.
     pub latency_p95: Nanos,
     /// 99th percentile of the latency, likewise.
@@ -118,6 +122,10 @@ pub struct StepOutcome {
     /// The generator could not carry the step ([`crate::GeneratorUse::limited`]). Matters only
     /// where the step did not pass.
     pub generator_limited: bool,
+}
+
+fn is_none(share: &Share) -> bool {
+    share.0 == 0.0
 }
 
 /// How one step was judged.
@@ -271,7 +279,8 @@ impl Search {
     fn is_gross(&self, outcome: &StepOutcome) -> bool {
         let far =
             |(latency, limit): (Nanos, Nanos)| latency.as_secs_f64() > GROSS_LATENCY * limit.as_secs_f64();
-        outcome.loss.0 > GROSS_LOSS.max(2.0 * self.spec.loss_max.0) || self.limited(outcome).any(far)
+        let unanswered = outcome.loss.0 + outcome.waiting.0;
+        unanswered > GROSS_LOSS.max(2.0 * self.spec.loss_max.0) || self.limited(outcome).any(far)
     }
 
     /// Percentiles of latency that have limits, with these.
@@ -325,6 +334,7 @@ mod tests {
         StepOutcome {
             rate,
             loss: Share((1.0 - 1.0 / share).max(0.0)),
+            waiting: Share(0.0),
             latency_p95: Nanos::from_secs_f64(p99 * 0.65),
             latency_p99: Nanos::from_secs_f64(p99),
             generator_limited: false,
@@ -517,7 +527,7 @@ mod tests {
                 count += 1;
                 let answer = answers[count % answers.len()];
                 StepOutcome {
-                    rate, loss: Share(if answer == 0 { 0.0 } else { 0.1 }),
+                    rate, loss: Share(if answer == 0 { 0.0 } else { 0.1 }), waiting: Share(0.0),
                     latency_p95: Nanos::ZERO, latency_p99: Nanos::ZERO, generator_limited: answer == 2,
                 }
             });

@@ -30,6 +30,7 @@ impl SearchSpec {
         StepOutcome {
             rate,
             loss: Share(loss),
+            waiting: Share(waiting as f64 / counts.intended.max(1) as f64),
             latency_p95: self.percentile(result, waiting, 0.95),
             latency_p99: self.percentile(result, waiting, 0.99),
             generator_limited: matches!(result.doubt(), Some(Doubt::GeneratorLimited(_))),
@@ -161,11 +162,29 @@ mod tests {
         assert!(of(30).0.latency_p95 < Nanos::from_millis(21) && of(60).0.latency_p95 > limit);
     }
 
+    /// Far beyond the capacity no request fails: each only waits, and the limit is broken by no more than the step has waited.
+    #[test]
+    fn a_step_in_which_many_still_wait_is_not_tried_again() {
+        let limit = Some(Nanos::from_millis(1_500));
+        let spec = SearchSpec { p99_max: limit, start: Rate(1_000.0), ..SearchSpec::blind(Rate(1e6)) };
+        let next = |spec: SearchSpec, waiting| {
+            let mut search = Search::new(spec);
+            let outcome = spec.outcome(Rate(1_000.0), &cut_short(waiting));
+            assert_eq!((outcome.loss, outcome.waiting), (Share(0.0), Share(waiting as f64 / 1_000.0)));
+            assert_eq!(search.record(outcome), StepVerdict::Failed);
+            search.next()
+        };
+        assert_eq!(next(spec, 200), Some(Rate(1_000.0)));
+        assert_eq!(next(spec, 201), Some(Rate(500.0)));
+        // With what is lost anyway, as loss alone.
+        assert_eq!(next(SearchSpec { loss_max: Share(0.3), ..spec }, 500), Some(Rate(1_000.0)));
+    }
+
     #[test]
     fn without_a_limit_of_latency_what_is_still_waited_for_is_lost() {
         let spec = SearchSpec::blind(Rate(1e6));
         let outcome = spec.outcome(Rate(1_000.0), &cut_short(300));
-        assert!((outcome.loss.0 - 0.3).abs() < 1e-9, "{outcome:?}");
+        assert!((outcome.loss.0 - 0.3).abs() < 1e-9 && outcome.waiting == Share(0.0), "{outcome:?}");
         assert_eq!(Search::new(spec).record(outcome), StepVerdict::Failed);
     }
 

@@ -14,7 +14,7 @@ use crate::source::{Span, Spanned};
 /// Bytes that the cells' copies of services and workloads may take.
 const MAX_CELL_TEXT: usize = 64 << 20;
 /// Bytes that the cells' copies of scenarios and injection files may take: they are stored with the plan.
-const MAX_SCRIPT_TEXT: usize = 16 << 20;
+const MAX_SCRIPT_TEXT: usize = 48 << 20;
 /// Bytes of a system beside a service's own without its texts.
 const BESIDE_BYTES: usize = 1 << 10;
 
@@ -44,21 +44,7 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
         too_many(services_span, report).help(format!("the lists multiply to {count} cells"));
         return Vec::new();
     }
-    let texts = parts.services.iter().flat_map(|s| &s.variants.0).map(|v| service_text(&v.value)).max();
-    let beside = parts.systems.iter().flat_map(|s| &s.variants.0).map(|v| beside_text(&v.value)).max();
-    let texts = texts.unwrap_or(0).saturating_add(beside.unwrap_or(0));
-    if texts.saturating_mul(count) > MAX_CELL_TEXT {
-        report.error(services_span, "the services' texts are too large for so many cells");
-        return Vec::new();
-    }
-    let scripts = parts.workloads.0.iter().map(|v| script_text(&v.value)).max().unwrap_or(0);
-    if scripts.saturating_mul(count) > MAX_SCRIPT_TEXT {
-        report
-            .error(
-                services_span,
-                format!("the workload's files or requests are too large for {count} cells, each of which keeps them"),
-            )
-            .help(format!("leave lines out, or cells: together they have at most {MAX_SCRIPT_TEXT} bytes"));
+    if is_too_large(parts, count, services_span, report) {
         return Vec::new();
     }
     let mut cells = Vec::with_capacity(count);
@@ -92,6 +78,32 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
     let baseline = baseline.inspect(|baseline| pair(&mut cells, &keys, baseline));
     check_left(&cells, &keys, left_out, (parts, baseline.as_ref(), services_span), report);
     cells
+}
+
+/// Reports texts that are too large for so many cells, each of which keeps them.
+fn is_too_large(parts: &Parts<'_>, count: usize, services_span: Span, report: &mut Report) -> bool {
+    let texts = parts.services.iter().flat_map(|s| &s.variants.0).map(|v| service_text(&v.value)).max();
+    let beside = parts.systems.iter().flat_map(|s| &s.variants.0).map(|v| beside_text(&v.value)).max();
+    let texts = texts.unwrap_or(0).saturating_add(beside.unwrap_or(0));
+    if texts.saturating_mul(count) > MAX_CELL_TEXT {
+        report.error(services_span, "the services' texts are too large for so many cells");
+        return true;
+    }
+    let scripts = parts.workloads.0.iter().map(|v| script_text(&v.value)).max().unwrap_or(0);
+    if scripts.saturating_mul(count) > MAX_SCRIPT_TEXT {
+        report
+            .error(
+                services_span,
+                format!("the workload's files or requests are too large for {count} cells, each of which keeps them"),
+            )
+            .help(format!(
+                "leave lines out, or cells: together they have at most {} MiB; where what a request's body says doesn't matter, \
+                 `body_size: 1MiB` takes no room",
+                MAX_SCRIPT_TEXT >> 20
+            ));
+        return true;
+    }
+    false
 }
 
 /// A combination as a cell that isn't compared with any yet.

@@ -71,7 +71,17 @@ pub(super) fn center(context: &Context, cell: &Cell, measure: &str, metric: &str
 
 /// Rate of all systems together, whatever the measure calls it.
 pub(super) fn rate(context: &Context, cell: &Cell, measure: &str) -> Option<f64> {
-    ["throughput", "goodput", "capacity"].iter().find_map(|metric| center(context, cell, measure, metric))
+    RATES.iter().find_map(|metric| center(context, cell, measure, metric))
+}
+
+/// What measures call the rate that all systems have together.
+const RATES: [&str; 3] = ["throughput", "goodput", "capacity"];
+
+/// Whether that rate is only a bound: no search came to the limit.
+pub(super) fn is_bound(context: &Context, cell: &Cell, measure: &str) -> bool {
+    let known = |metric: &&&str| center(context, cell, measure, metric).is_some();
+    let metric = RATES.iter().find(known);
+    metric.is_some_and(|metric| context.exact_center(cell, measure, metric).is_none())
 }
 
 /// What tells the cost of another system, of a measure: a metric, its unit and which direction is better.

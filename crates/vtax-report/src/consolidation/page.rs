@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::data::RunData;
 use crate::explain::explain;
 use crate::families::named;
-use crate::format::{duration, fixed, quantity};
+use crate::format::{duration, fixed, quantity, typical};
 use crate::html::parts::{FIGURES, badge, scrolling};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
@@ -57,13 +57,14 @@ fn curve_of(context: &Context, curve: &Curve<'_>, measure: &str) -> Markup {
             let value = curve::center(context, cell, measure, metric);
             value.map(|value| quantity(value, unit)).unwrap_or_default()
         };
+        let is_bound = curve::is_bound(context, cell, measure);
         let busy = pressure(context, cell, measure).cpus_busy;
         let boot = curve::center(context, cell, measure, "boot_slowest");
         let promised = cell.promised(&context.data.plan.budget);
         let fairness = curve::center(context, cell, measure, "fairness");
         let row = [
-            quantity(rate, "req/s"),
-            quantity(rate / f64::from(cell.environment.count.max(1)), "req/s"),
+            typical(rate, "req/s", is_bound),
+            typical(rate / f64::from(cell.environment.count.max(1)), "req/s", is_bound),
             of("latency_p50", "ns"),
             of("latency_p99", "ns"),
             of("error_share", "1"),

@@ -5,7 +5,7 @@ use super::failovers::{Environment, Group};
 use super::figures::{Figure, seen_of};
 use super::plot::sweep::{Point, Reference, Sweep};
 use super::protects::{Aspect, Mode, by_design};
-use crate::format::{digits, duration, quantity, range};
+use crate::format::{digits, duration, quantity, range, typical};
 use crate::html::parts::{close_table, details, figure, heading, open_table, scrolling};
 use crate::markup::Markup;
 use crate::metric::enough;
@@ -347,7 +347,7 @@ fn table(rows: &[&Row], swept: &[&Environment]) -> Markup {
             let value = block.iter().find(|r| r.position == e.position).and_then(|r| r.value.as_ref());
             table.open("td", &[("class", "n")]);
             if let Some(v) = value {
-                table.text(&quantity(v.center, &v.unit));
+                table.text(&typical(v.center, &v.unit, v.at_least));
                 if let Some(i) = v.interval {
                     table.element("small", &[], &format!(" {}", range(v.center, i, &v.unit)));
                 }

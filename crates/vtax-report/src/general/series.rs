@@ -60,21 +60,38 @@ pub(crate) fn intervals(run: &RunDir, data: &RunData, damage: &mut Vec<String>) 
 /// Answers that a point of a line is made of, about: of fewer, neighbours differ by chance alone.
 const ANSWERS: f64 = 20.0;
 
+/// So many intervals at once, with where they begin and end.
+fn chunks(found: &[Interval], together: usize, end: f64) -> impl Iterator<Item = (&[Interval], f64, f64)> {
+    let start = |chunk: &[Interval]| chunk[0].start.as_secs_f64();
+    let ends = found.chunks(together).skip(1).map(start).chain([end]);
+    found.chunks(together).zip(ends).map(move |(chunk, end)| (chunk, start(chunk), end))
+}
+
+/// The intervals that tell of a rate, and where they end: the last also has all answers that were waited for after its end, so that it
+/// tells of none. Where it is the only one, it is the whole trial, whose answers all count.
+fn with_rates(found: &[Interval], seconds: f64) -> (&[Interval], f64) {
+    match found {
+        [others @ .., last] if !others.is_empty() => (others, last.start.as_secs_f64()),
+        only => (only, seconds),
+    }
+}
+
 /// Draws intervals as stairs, as a value holds for its whole interval; where they have few answers, several at once.
 /// Neighbours share a 99th percentile until it has a request beyond it: before, it would be the maximum.
 fn stairs(found: &[Interval], series: &mut TrialSeries) {
     let answers: u64 = found.iter().map(|i| i.latency.len()).sum();
     let per_interval = answers as f64 / found.len().max(1) as f64;
     let together = if per_interval > 0.0 { (ANSWERS / per_interval).ceil() as usize } else { found.len() };
-    let chunks = || found.chunks(together.max(1));
-    let ends = chunks().skip(1).map(|chunk| chunk[0].start.as_secs_f64()).chain([series.seconds]);
+    let together = together.max(1);
     let mut tail: Option<(f64, LatencyHistogram)> = None;
     let stair =
         |points: &mut Points, from: f64, to: f64, value: f64| points.extend([(from, value), (to, value)]);
-    for (chunk, end) in chunks().zip(ends) {
-        let start = chunk[0].start.as_secs_f64();
+    let (rated, rated_until) = with_rates(found, series.seconds);
+    for (chunk, start, end) in chunks(rated, together, rated_until) {
         let ok: u64 = chunk.iter().map(|i| i.counts.ok).sum();
         stair(&mut series.goodput, start, end, ok as f64 / (end - start));
+    }
+    for (chunk, start, end) in chunks(found, together, series.seconds) {
         let mut h = LatencyHistogram::new();
         chunk.iter().for_each(|i| h.add(&i.latency));
         let p50 = if h.len() > 1 { h.quantile(0.5).0 as f64 } else { f64::NAN };
@@ -353,9 +370,15 @@ mod tests {
     use vtax_load::Counts;
     use vtax_units::Nanos;
 
-    /// A second of `n` answers in each interval of 50 ms, every fifth of them slow.
+    /// Two seconds of `n` answers in each interval of 50 ms, every fifth of them slow.
     fn course(n: u64) -> TrialSeries {
+        drained(40, n, n)
+    }
+
+    /// So many such intervals, the last of which has another number of answers.
+    fn drained(intervals: u64, n: u64, last: u64) -> TrialSeries {
         let interval = |i: u64| {
+            let n = if i + 1 == intervals { last } else { n };
             let mut latency = LatencyHistogram::new();
             (0..n).for_each(|k| {
                 latency.record(Nanos::from_millis(if (i * n + k).is_multiple_of(5) { 9 } else { 1 }))
@@ -366,8 +389,8 @@ mod tests {
                 latency,
             }
         };
-        let found: Vec<Interval> = (0..40).map(interval).collect();
-        let mut series = TrialSeries { seconds: 2.0, ..TrialSeries::default() };
+        let found: Vec<Interval> = (0..intervals).map(interval).collect();
+        let mut series = TrialSeries { seconds: intervals as f64 * 0.05, ..TrialSeries::default() };
         stairs(&found, &mut series);
         series
     }
@@ -380,6 +403,21 @@ mod tests {
         assert!(slow.goodput.iter().all(|p| (p.1 - 20.0).abs() < 1e-9), "{:?}", slow.goodput);
         assert!(slow.p50.iter().all(|p| p.1 < 2e6), "{:?}", slow.p50);
         assert_eq!(course(20).p50.len(), 80);
+    }
+
+    #[test]
+    fn answers_that_were_waited_for_after_the_end_are_no_spike() {
+        // One interval a stair, and several.
+        for n in [20, 1] {
+            let goodput = drained(40, n, 10 * n).goodput;
+            let rate = n as f64 * 20.0;
+            assert!(goodput.iter().all(|p| (p.1 - rate).abs() < 1e-9), "{goodput:?}");
+            assert!(goodput.last().is_some_and(|p| (p.0 - 1.95).abs() < 1e-9), "{goodput:?}");
+        }
+        // Their latency is as any other's.
+        assert_eq!(drained(40, 20, 200).p50.last().map(|p| p.0), Some(2.0));
+        // All answers of a trial of one interval.
+        assert_eq!(drained(1, 0, 20).goodput, [(0.0, 400.0), (0.05, 400.0)]);
     }
 
     proptest! {

@@ -26,7 +26,10 @@ fn taxes(m: &Merged) -> Table {
         cells.extend([count(row.hosts.len()), number_or_none(row.tax)]);
         cells.extend(ends(row.interval));
         cells.extend([number_or_none(row.at_least), number_or_none(row.at_most)]);
-        cells.extend(ends(row.corrected));
+        let [low, high] = ends(row.corrected);
+        // Of a bound the other end says nothing.
+        cells.push(if row.at_most.is_some() { number_or_none(None) } else { low });
+        cells.push(if row.at_least.is_some() { number_or_none(None) } else { high });
         cells.extend([number_or_none(row.detectable), number_or_none(row.spread)]);
         cells.extend(ends(row.another));
         let odd = row.odd.join(" ");

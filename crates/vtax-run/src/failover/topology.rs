@@ -4,7 +4,7 @@ use vtax_agent::{AgentError, Client};
 use vtax_store::failover::{TopologyEvent, TopologyOutcome};
 use vtax_sys::chain;
 use vtax_sys::clock::unix_time;
-use vtax_topology::timeline::Entry;
+use vtax_topology::timeline::{Entry, Source};
 use vtax_units::Nanos;
 
 use super::inject::OnTopology;
@@ -13,6 +13,8 @@ use super::inject::OnTopology;
 const INTERVAL: Nanos = Nanos::from_millis(1);
 /// The timeline begins so long before the first thing that is done.
 const BEFORE: Nanos = Nanos::from_millis(100);
+/// Most entries of a timeline: it is a part of its trial's line in the journal, which would be refused if it were too long.
+const MOST_ENTRIES: usize = 40_000;
 
 /// Probes that are under way, or why there are none.
 pub(super) struct Probing<'a> {
@@ -61,12 +63,9 @@ impl<'a> Probing<'a> {
             up: *up,
             down: *down,
         });
-        let mut timeline = Vec::new();
-        for (from, to) in stretches(done, now) {
-            let entries = self.routers.timeline(from, to)?.into_iter();
-            timeline
-                .extend(entries.map(|entry| Entry { at: since_start(to_here(first, entry.at)), ..entry }));
-        }
+        let entries = gathered(stretches(done, now), |from, to| self.routers.timeline(from, to))?.into_iter();
+        let timeline =
+            entries.map(|entry| Entry { at: since_start(to_here(first, entry.at)), ..entry }).collect();
         let events = events.collect();
         Ok(TopologyOutcome { interval: found.interval, late: found.late, events, timeline, problem: None })
     }
@@ -91,6 +90,26 @@ fn stretches(done: &[OnTopology], end: Nanos) -> Vec<(Nanos, Nanos)> {
         *to = to.saturating_sub(Nanos(1));
     }
     times
+}
+
+/// The entries of all stretches; of too many the first, and one that says that there were more. Stretches that follow aren't asked
+/// for.
+fn gathered<E>(
+    stretches: Vec<(Nanos, Nanos)>,
+    mut ask: impl FnMut(Nanos, Nanos) -> Result<Vec<Entry>, E>,
+) -> Result<Vec<Entry>, E> {
+    let mut timeline = Vec::new();
+    for (from, to) in stretches {
+        timeline.extend(ask(from, to)?);
+        if timeline.len() > MOST_ENTRIES {
+            timeline.truncate(MOST_ENTRIES);
+            let at = timeline.last().map_or(from, |entry| entry.at);
+            let text = "later entries are left out".to_owned();
+            timeline.push(Entry { at, router: "all".to_owned(), source: Source::Fault, text });
+            break;
+        }
+    }
+    Ok(timeline)
 }
 
 /// A moment on this side's clock as the routers' node has it.
@@ -130,6 +149,35 @@ mod tests {
         let expected = [(ms(1_000), Nanos(ms(1_150).0 - 1)), (ms(1_150), ms(1_200))];
         assert_eq!(stretches(&done, ms(200)), expected);
         assert!(stretches(&[], ms(200)).is_empty());
+    }
+
+    #[test]
+    fn a_timeline_of_many_events_fits_a_line_of_the_journal() {
+        // Each stretch has as many entries as one event may have.
+        const EACH: u64 = 2_000;
+        let gather = |events: u64| {
+            let stretches = (0..events).map(|n| (Nanos(n * EACH), Nanos((n + 1) * EACH - 1))).collect();
+            let mut asked = 0;
+            let entry = |at: u64| {
+                let (router, text) = ("r".to_owned(), "x".repeat(300));
+                Entry { at: Nanos(at), router, source: Source::Daemon("ospfd".to_owned()), text }
+            };
+            let timeline = gathered(stretches, |from, to| {
+                asked += 1;
+                Ok::<_, AgentError>((from.0..=to.0).map(entry).collect())
+            });
+            (timeline.unwrap(), asked)
+        };
+        let (all, asked) = gather(20);
+        assert_eq!((all.len(), asked), (MOST_ENTRIES, 20));
+        assert!(all.iter().all(|entry| entry.source != Source::Fault));
+        let (cut, asked) = gather(100);
+        assert_eq!((cut.len(), asked), (MOST_ENTRIES + 1, 21));
+        assert_eq!(cut[..MOST_ENTRIES], all);
+        let last = &cut[MOST_ENTRIES];
+        assert_eq!((last.at, last.text.as_str()), (Nanos(39_999), "later entries are left out"));
+        let bytes: usize = cut.iter().map(|entry| serde_json::to_string(entry).unwrap().len() + 1).sum();
+        assert!(bytes < 16 << 20, "{bytes}");
     }
 
     #[test]

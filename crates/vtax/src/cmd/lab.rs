@@ -4,6 +4,7 @@ mod door;
 mod file;
 mod up;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -198,7 +199,8 @@ fn capture(args: &CaptureArgs) -> Outcome {
     let path = &args.output;
     std::fs::write(path, &bytes).with_context(|| format!("write {}", path.display())).host_cannot()?;
     if let Some(after) = vtax_router::full_after(&bytes) {
-        out::text(&format!("ended after {:.1} s, at 4 MiB\n", after.as_secs_f64()))?;
+        // The capture itself may go to standard output.
+        let _ = writeln!(std::io::stderr(), "ended after {:.1} s, at 4 MiB", after.as_secs_f64());
     }
     Ok(Exit::Done)
 }

@@ -181,7 +181,8 @@ fn of_family(service: &str, workload: &str) -> String {
 
 /// The loads of a run's trial that was measured: the whole, and each generator's own.
 fn loads_of(lab: &Lab, run: &str, told: &str) -> (LoadResult, Vec<LoadResult>) {
-    let trials = RunDir::open(lab.path(run)).expect("a run").trials().expect("trials");
+    let trials = RunDir::open(lab.path(run)).and_then(|run| run.trials());
+    let trials = trials.unwrap_or_else(|error| panic!("{error}\n{told}"));
     let measured = trials.iter().find(|trial| trial.finding().is_some());
     let record = measured.unwrap_or_else(|| panic!("{run}: {trials:?}\n{told}"));
     let whole = record.finding().and_then(|finding| finding.load()).expect("a load").clone();

@@ -199,7 +199,7 @@ impl StorageStep {
     /// [`LoadError::Spec`] naming the first field that doesn't.
     pub fn check(&self) -> Result<(), LoadError> {
         check_shape(&self.shape, self.operation)?;
-        let is_warm = self.shape.direct && self.cache == StorageCache::Warm;
+        let is_warm = self.shape.direct && self.is_warmed();
         refuse_unless(!is_warm, "cache", || {
             "direct operations pass the page cache by, so it can't be warm for them: leave out one of both"
                 .to_owned()

@@ -266,7 +266,7 @@ fn read(file: &Spanned<String>, most: usize, report: &mut Report) -> Option<Stri
 }
 
 /// Bytes that requests may take together: each cell keeps them, and a generator is sent them in one piece.
-const SCRIPT_BYTES_MAX: usize = 4 << 20;
+const SCRIPT_BYTES_MAX: usize = 6 << 20;
 
 /// The requests and sessions that are written out; `None` where they are too much, which has been reported. Those behind that place
 /// aren't looked at, since each may read a file.

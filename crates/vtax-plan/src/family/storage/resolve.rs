@@ -71,7 +71,8 @@ pub(crate) fn workload(raw: &StorageRaw, report: &mut Report) -> Variants<Worklo
     for variant in bases(raw, report).0 {
         let Base { shape, cache, rate } = variant.value;
         for operation in &operations {
-            if !fits(&shape, *operation) {
+            let past_the_cache = cache == StorageCache::Warm && shape.direct && operation.needs_data();
+            if past_the_cache || !fits(&shape, *operation) {
                 continue;
             }
             let mut name = operation.word();
@@ -171,10 +172,11 @@ fn check(raw: &StorageRaw, report: &mut Report) {
             .error(deep.span, "`psync` has one operation under way, so `depth` is 1 with it")
             .help("more processes have more under way; or leave `psync` out");
     }
-    let warm = raw.cache.value.items.iter().find(|item| item.value.0 == StorageCache::Warm);
-    if let Some(warm) = warm.filter(|_| raw.direct.value.items.iter().any(|item| item.value)) {
+    // Of lists, what can't be is left out.
+    let warm = raw.cache.value.items.iter().all(|item| item.value.0 == StorageCache::Warm);
+    if warm && raw.direct.value.items.iter().all(|item| item.value) {
         report
-            .error(warm.span, "`direct` passes the page cache by, so it can't be `warm` for it")
+            .error(raw.cache.span, "`direct` passes the page cache by, so it can't be `warm` for it")
             .help("leave out one of both; a plan of its own can have the other");
     }
     for share in [(&raw.dedupe, "dedupe"), (&raw.compressible, "compressible")] {

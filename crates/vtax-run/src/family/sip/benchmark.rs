@@ -254,6 +254,7 @@ impl<'a> Benchmark<'a> {
         StepOutcome {
             rate,
             loss: Share(loss),
+            waiting: Share(0.0),
             latency_p95: Nanos::ZERO,
             latency_p99: Nanos::ZERO,
             generator_limited: detail.generator.limited.is_some(),

@@ -412,6 +412,7 @@ fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: Sip
             } else {
                 output::ihs(phase)
             }),
+            waiting: Share(0.0),
             latency_p95: all.quantile(0.95),
             latency_p99: all.quantile(0.99),
             generator_limited: phase.generator.limited.is_some(),

@@ -33,8 +33,7 @@ fn time(loaded: &Loaded, mode: Mode) -> Result<String, Failure> {
     let mut seconds = 0.0;
     for experiment in &loaded.study.experiments {
         let plan = plan_of(loaded, experiment.plan(mode), &[])?;
-        let most = estimate(&plan, &Assumptions::TCG).time_max.as_secs_f64();
-        seconds += plan.repeat.budget.map_or(most, |budget| most.min(budget.as_secs_f64()));
+        seconds += estimate(&plan, &Assumptions::TCG).time_max.as_secs_f64();
     }
     Ok(if seconds < 7200.0 {
         format!("{:.0} min", seconds / 60.0)
