@@ -211,7 +211,12 @@ fn senseless_steps_are_refused_with_the_field() {
     assert_eq!(wrong(&|s| s.shape.processes = 0), "processes");
     assert_eq!(wrong(&|s| s.duration = Nanos::ZERO), "duration");
     assert_eq!(wrong(&|s| s.shape.files = 2_000_000), "files");
-    assert_eq!(wrong(&|s| (s.shape.direct, s.cache) = (true, StorageCache::Warm)), "cache");
+    let past_the_cache = |s: &mut StorageStep| (s.shape.direct, s.cache) = (true, StorageCache::Warm);
+    let reads = |s: &mut StorageStep| s.operation = StorageOperation::Read;
+    assert_eq!(wrong(&|s| (past_the_cache(s), reads(s)).0), "cache");
+    let mut writes = good.clone();
+    past_the_cache(&mut writes);
+    assert!(writes.check().is_ok(), "its own files can't be warm");
     let none = Segment { from: Rate(0.0), to: Rate(0.0), duration: Nanos::from_secs(1) };
     let model = Model::Open { arrivals: ArrivalProcess::Poisson, profile: vec![none] };
     assert_eq!(wrong(&|s| s.model = model.clone()), "rate");
