@@ -93,7 +93,8 @@ pub(crate) fn run() -> Result<()> {
     })?;
     for failed in outcomes.iter_mut().filter(|outcome| outcome.failed > 0) {
         let again = test(failed.program.clone(), false, &logs, &printing)?;
-        let unsteady = if again.failed == 0 { std::mem::take(&mut failed.wrong) } else { Vec::new() };
+        let mut unsteady = if again.failed == 0 { std::mem::take(&mut failed.wrong) } else { Vec::new() };
+        unsteady.extend(again.unsteady.iter().cloned());
         *failed = Outcome { unsteady, took: failed.took + again.took, ..again };
     }
     outcomes.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
@@ -170,7 +171,10 @@ fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Resul
         println!("\ntest result: {word}. {passed} passed; {failed} failed; {status}");
     }
     let wrong = if failed > 0 { wrong(&said) } else { Vec::new() };
-    Ok(Outcome { program, passed, failed, took, wrong, unsteady: Vec::new() })
+    // What a program has run again by itself, and says so.
+    let unsteady = said.lines().filter(|line| failed == 0 && line.ends_with(": UNSTEADY, run again"));
+    let unsteady = unsteady.map(str::to_owned).collect();
+    Ok(Outcome { program, passed, failed, took, wrong, unsteady })
 }
 
 /// The lines of a program that failed which say what and where: its cases, and each panic with the first and the last lines of its message.

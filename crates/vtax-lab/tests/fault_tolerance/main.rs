@@ -119,13 +119,13 @@ fn guest(qemu: &Qemu, root: GuestRoot) -> Arc<Guest> {
     Arc::new(Guest::prepare(&options).expect("this host can prepare guests"))
 }
 
-/// Runs a case, once more where it failed; whether it went well. On a busy machine a copy's kernel may panic while its pair is armed, and
-/// its QEMU ends; why is not known. What fails twice in a row has failed.
+/// Runs a case, once more where it failed; whether it went well. Of a pair with an e1000 card the copy's kernel has panicked while it was
+/// armed, and its QEMU ended; why is not known. The suite's summary names what passed only when run again.
 fn run(name: &str, guest: &Arc<Guest>, case: Case) -> bool {
     if attempt(name, guest, case) {
         return true;
     }
-    println!("test {name}: UNSTEADY if it passes now, run again");
+    println!("test {name}: UNSTEADY, run again");
     attempt(name, guest, case)
 }
 
