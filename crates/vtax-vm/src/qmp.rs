@@ -64,7 +64,9 @@ struct Pending {
 
 /// What callers and the connection's thread share.
 #[derive(Debug)]
-struct Waiting {
+struct Shared {
+    /// For requests.
+    stream: Mutex<Requests>,
     pending: Mutex<Pending>,
     /// Written where a call was added, or events are wanted at once again, while they may wait.
     asked: OwnedFd,
@@ -72,10 +74,28 @@ struct Waiting {
     patient: AtomicBool,
 }
 
-impl Waiting {
-    fn new() -> std::io::Result<Self> {
+/// Where requests go. What is sent is run in this order.
+#[derive(Debug)]
+struct Requests {
+    stream: UnixStream,
+    /// A guest that starts to run is stopped.
+    held: bool,
+}
+
+impl Shared {
+    fn new(stream: UnixStream) -> std::io::Result<Self> {
         let asked = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { pending: Mutex::default(), asked, patient: AtomicBool::new(false) })
+        let stream = Mutex::new(Requests { stream, held: false });
+        Ok(Self { stream, pending: Mutex::default(), asked, patient: AtomicBool::new(false) })
+    }
+
+    /// Stops a guest that has started to run, where it is to be held. Nobody waits for the answer, which has no number.
+    fn stop_if_held(&self) {
+        let mut requests = lock(&self.stream);
+        if requests.held {
+            // Fails only where QEMU is gone, which the connection's thread finds out.
+            let _ = requests.stream.write_all(b"{\"execute\": \"stop\"}\n");
+        }
     }
 
     fn wake(&self) {
@@ -87,8 +107,7 @@ impl Waiting {
 /// A connection to one QEMU.
 #[derive(Debug)]
 pub struct Qmp {
-    stream: Mutex<UnixStream>,
-    waiting: Arc<Waiting>,
+    shared: Arc<Shared>,
     intake: Arc<Mutex<Intake>>,
 }
 
@@ -99,19 +118,19 @@ impl Qmp {
     ///
     /// [`VmError::Qmp`] where there is no greeting in time or QEMU refuses.
     pub fn connect(stream: UnixStream, handler: EventHandler) -> Result<Self> {
-        let waiting = Waiting::new().map_err(VmError::io("create", "eventfd"))?;
-        let waiting = Arc::new(waiting);
-        // Of the socket, and so of the reader's copy as well; that one only reads.
+        // Of the socket, and so of the reader's copies as well; those only read.
         stream.set_write_timeout(Some(GREETING)).map_err(|e| broken("greeting", e.to_string()))?;
         let copy = || stream.try_clone().map_err(|e| broken("greeting", e.to_string()));
+        let shared = Shared::new(copy()?).map_err(VmError::io("create", "eventfd"))?;
+        let shared = Arc::new(shared);
         // The greeting counts as the answer to number 0.
         let (greeted, greeting) = channel();
-        lock(&waiting.pending).calls.insert(0, greeted);
-        lock(&waiting.pending).next_id = 1;
-        let intake = Arc::new(Mutex::new(Intake::new(copy()?, Arc::clone(&waiting), handler)));
-        let reader = Reader { stream: copy()?, waiting: Arc::clone(&waiting), intake: Arc::clone(&intake) };
+        lock(&shared.pending).calls.insert(0, greeted);
+        lock(&shared.pending).next_id = 1;
+        let intake = Arc::new(Mutex::new(Intake::new(copy()?, Arc::clone(&shared), handler)));
+        let reader = Reader { stream, shared: Arc::clone(&shared), intake: Arc::clone(&intake) };
         watchers::spawn("qmp", move || reader.run()).map_err(VmError::io("start", "thread"))?;
-        let qmp = Self { stream: Mutex::new(stream), waiting, intake };
+        let qmp = Self { shared, intake };
         match greeting.recv_timeout(GREETING) {
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout) => return Err(broken("greeting", "none within 10 s")),
@@ -124,20 +143,26 @@ impl Qmp {
     /// Whether events may wait until they are [heard](Self::hear), for a second at most. To be woken by each takes much
     /// CPU time where there are many. Answers, and the end of QEMU, come at once all the same.
     pub fn set_patient(&self, patient: bool) {
-        if self.waiting.patient.swap(patient, Ordering::Relaxed) && !patient {
-            self.waiting.wake();
+        if self.shared.patient.swap(patient, Ordering::Relaxed) && !patient {
+            self.shared.wake();
         }
     }
 
     /// Takes the events that wait, on the caller's thread, for one that is awake anyway. Where the connection's own
     /// thread is about to take them, they are left to it.
     pub fn hear(&self) {
-        if !self.waiting.patient.load(Ordering::Relaxed) {
+        if !self.shared.patient.load(Ordering::Relaxed) {
             return;
         }
         let Ok(mut intake) = self.intake.try_lock() else { return };
         // What is wrong with the stream, its own thread finds out.
         let _ = (0..MOST_PIECES).find(|_| intake.take_piece(RecvFlags::DONTWAIT) != Ok(true));
+    }
+
+    /// Whether a guest that starts to run is stopped at once, by the connection's own thread: none of its events may [wait](Self::set_patient)
+    /// then. Once this has returned, commands find the guest as it was left, and nothing stops it any more.
+    pub fn set_held(&self, held: bool) {
+        lock(&self.shared.stream).held = held;
     }
 
     /// Runs one command and returns what it returns.
@@ -168,7 +193,7 @@ impl Qmp {
     ) -> Result<Value> {
         let (sender, answer) = channel();
         let id = {
-            let mut pending = lock(&self.waiting.pending);
+            let mut pending = lock(&self.shared.pending);
             if let Some(reason) = pending.gone {
                 return Err(broken(command, reason));
             }
@@ -177,8 +202,8 @@ impl Qmp {
             pending.calls.insert(id, sender);
             id
         };
-        if self.waiting.patient.load(Ordering::Relaxed) {
-            self.waiting.wake();
+        if self.shared.patient.load(Ordering::Relaxed) {
+            self.shared.wake();
         }
         let mut request = json!({ "execute": command, "id": id });
         if !arguments.is_null() {
@@ -186,14 +211,14 @@ impl Qmp {
         }
         let line = format!("{request}\n");
         let sent = {
-            let mut stream = lock(&self.stream);
+            let mut requests = lock(&self.shared.stream);
             match fd {
-                None => stream.write_all(line.as_bytes()),
-                Some(fd) => send_with(&stream, line.as_bytes(), fd),
+                None => requests.stream.write_all(line.as_bytes()),
+                Some(fd) => send_with(&requests.stream, line.as_bytes(), fd),
             }
         };
         if let Err(e) = sent {
-            lock(&self.waiting.pending).calls.remove(&id);
+            lock(&self.shared.pending).calls.remove(&id);
             return Err(broken(command, format!("not sent: {e}")));
         }
         match answer.recv_timeout(patience) {
@@ -201,7 +226,7 @@ impl Qmp {
             Ok(Err(refused)) => Err(broken(command, refused)),
             Err(RecvTimeoutError::Disconnected) => Err(broken(command, self.end())),
             Err(RecvTimeoutError::Timeout) => {
-                lock(&self.waiting.pending).calls.remove(&id);
+                lock(&self.shared.pending).calls.remove(&id);
                 Err(broken(command, format!("no answer within {} s", patience.as_secs_f64())))
             }
         }
@@ -209,14 +234,14 @@ impl Qmp {
 
     /// Why the connection ended.
     fn end(&self) -> &'static str {
-        lock(&self.waiting.pending).gone.unwrap_or(CLOSED)
+        lock(&self.shared.pending).gone.unwrap_or(CLOSED)
     }
 }
 
 impl Drop for Qmp {
     fn drop(&mut self) {
         // The reader thread holds a copy of the stream, so closing this one would not end it.
-        let _ = lock(&self.stream).shutdown(std::net::Shutdown::Both);
+        let _ = lock(&self.shared.stream).stream.shutdown(std::net::Shutdown::Both);
     }
 }
 
@@ -242,7 +267,7 @@ fn send_with(stream: &UnixStream, line: &[u8], fd: &OwnedFd) -> std::io::Result<
 /// What comes from QEMU, and who is told of it.
 struct Intake {
     stream: UnixStream,
-    waiting: Arc<Waiting>,
+    shared: Arc<Shared>,
     handler: EventHandler,
     /// The last piece that was read.
     piece: Box<[u8]>,
@@ -261,7 +286,7 @@ impl std::fmt::Debug for Intake {
 /// The thread of a connection.
 struct Reader {
     stream: UnixStream,
-    waiting: Arc<Waiting>,
+    shared: Arc<Shared>,
     intake: Arc<Mutex<Intake>>,
 }
 
@@ -275,7 +300,7 @@ impl Reader {
             }
         };
         {
-            let mut pending = lock(&self.waiting.pending);
+            let mut pending = lock(&self.shared.pending);
             pending.gone = Some(reason);
             // Dropping the senders wakes the callers that wait.
             pending.calls.clear();
@@ -285,12 +310,12 @@ impl Reader {
 
     /// Lets events gather, where that is allowed and no call waits for its answer.
     fn nap(&self) {
-        let patient = self.waiting.patient.load(Ordering::Relaxed);
-        if !patient || !lock(&self.waiting.pending).calls.is_empty() {
+        let patient = self.shared.patient.load(Ordering::Relaxed);
+        if !patient || !lock(&self.shared.pending).calls.is_empty() {
             return;
         }
         // Only the end of the stream is waited for, not what comes on it.
-        let asked = &self.waiting.asked;
+        let asked = &self.shared.asked;
         let mut woken_by = [PollFd::new(&self.stream, PollFlags::RDHUP), PollFd::new(asked, PollFlags::IN)];
         let timeout = Timespec::try_from(NAP).unwrap_or_default();
         // An early end does no harm.
@@ -300,9 +325,9 @@ impl Reader {
 }
 
 impl Intake {
-    fn new(stream: UnixStream, waiting: Arc<Waiting>, handler: EventHandler) -> Self {
+    fn new(stream: UnixStream, shared: Arc<Shared>, handler: EventHandler) -> Self {
         let piece = vec![0; 16 << 10].into_boxed_slice();
-        Self { stream, waiting, handler, piece, received: Vec::new(), searched: 0 }
+        Self { stream, shared, handler, piece, received: Vec::new(), searched: 0 }
     }
 
     /// Takes what has come, and each line that ends with it; whether there was anything. The reason for the
@@ -330,21 +355,20 @@ impl Intake {
     /// A line that is no JSON object, or answers no call that waits, is dropped.
     fn take(&self, line: &[u8]) {
         if let Some(event) = bare_event(line) {
-            return (self.handler)(Some(event));
+            return self.report(event);
         }
         let Ok(mut message @ Value::Object(_)) = serde_json::from_slice::<Value>(line) else { return };
         if let Some(name) = message.get("event").and_then(Value::as_str) {
             let name = name.to_owned();
             let when = timestamp(&message);
             let data = message.get_mut("data").map(Value::take).unwrap_or_default();
-            (self.handler)(Some(QmpEvent { name, data, when, arrived: Instant::now() }));
-            return;
+            return self.report(QmpEvent { name, data, when, arrived: Instant::now() });
         }
         let id = match message.get("QMP") {
             Some(_) => Some(0),
             None => message.get("id").and_then(Value::as_u64),
         };
-        let Some(call) = id.and_then(|id| lock(&self.waiting.pending).calls.remove(&id)) else { return };
+        let Some(call) = id.and_then(|id| lock(&self.shared.pending).calls.remove(&id)) else { return };
         let answer = match message.get("error") {
             Some(error) => {
                 let text = error.get("desc").and_then(Value::as_str);
@@ -354,6 +378,13 @@ impl Intake {
         };
         // The caller may have stopped waiting; the answer is of no use then.
         let _ = call.send(answer);
+    }
+
+    fn report(&self, event: QmpEvent) {
+        if event.name == "RESUME" {
+            self.shared.stop_if_held();
+        }
+        (self.handler)(Some(event));
     }
 }
 
@@ -501,6 +532,43 @@ mod tests {
         drop(theirs);
         qmp.hear();
         assert_eq!(events.recv_timeout(PATIENCE).unwrap(), None, "the end is the thread's to tell");
+    }
+
+    #[test]
+    fn a_guest_that_is_held_is_stopped_whenever_it_starts_to_run() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (sender, events) = channel();
+        let handler = Box::new(move |event| drop(sender.send(event)));
+        let connecting = std::thread::spawn(move || Qmp::connect(ours, handler).unwrap());
+        let mut lines = BufReader::new(theirs.try_clone().unwrap()).lines().map(Result::unwrap);
+        let say = |line: &str| (&theirs).write_all(format!("{line}\n").as_bytes()).unwrap();
+        say(r#"{"QMP": {}}"#);
+        lines.next();
+        say(r#"{"return": {}, "id": 1}"#);
+        let qmp = connecting.join().unwrap();
+        let resumed = [
+            r#"{"timestamp": {"seconds": 1, "microseconds": 2}, "event": "RESUME"}"#,
+            r#"{"event": "RESUME", "timestamp": {"seconds": 1, "microseconds": 2}}"#,
+        ];
+        let told = |line: &str| {
+            say(line);
+            assert!(events.recv_timeout(PATIENCE).unwrap().is_some());
+        };
+        told(resumed[0]);
+        qmp.set_held(true);
+        told(r#"{"timestamp": {"seconds": 1, "microseconds": 2}, "event": "STOP"}"#);
+        for line in resumed {
+            told(line);
+            assert_eq!(lines.next().unwrap(), r#"{"execute": "stop"}"#);
+            say(r#"{"return": {}}"#);
+        }
+        qmp.set_held(false);
+        told(resumed[0]);
+        // The next thing that is said to QEMU is this.
+        let asking = std::thread::spawn(move || qmp.execute("query-status", Value::Null, PATIENCE));
+        assert_eq!(lines.next().unwrap(), r#"{"execute":"query-status","id":2}"#);
+        say(r#"{"return": {}, "id": 2}"#);
+        asking.join().unwrap().unwrap();
     }
 
     #[test]

@@ -339,6 +339,11 @@ impl Vm {
         self.qmp.set_patient(patient);
     }
 
+    /// Whether the guest is stopped as soon as it starts to run ([`Qmp::set_held`]).
+    pub(crate) fn set_held(&self, held: bool) {
+        self.qmp.set_held(held);
+    }
+
     /// Takes the events that wait ([`Qmp::hear`]).
     pub fn hear(&self) {
         self.qmp.hear();

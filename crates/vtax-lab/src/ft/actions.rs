@@ -103,8 +103,11 @@ impl Shared {
         let mut roles = lock(&self.roles);
         roles.settle(&self.changed);
         (roles.armed, roles.snapshot) = (Some(Instant::now()), snapshot);
-        // Both tell of each checkpoint, and when it was: nothing waits for that but what the guest's agent says.
-        for member in [&roles.primary, &roles.secondary].into_iter().flatten() {
+        // Both tell of each checkpoint, and when it was: nothing waits for that but what the guest's agent says, and the
+        // end of a copy that must not run.
+        let runs = !matches!(self.spec.mode, PairMode::Checkpoints(mode) if !mode.runs_both());
+        let copy = roles.secondary.as_ref().filter(|_| runs);
+        for member in roles.primary.iter().chain(copy) {
             member.replica.set_patient(true);
         }
         drop(roles);

@@ -296,6 +296,12 @@ impl FtPair {
         lock(&self.shared.roles).primary.as_ref().map(|p| Arc::clone(&p.replica))
     }
 
+    /// The virtual machine that would take over, if there is one.
+    #[must_use]
+    pub fn secondary(&self) -> Option<Arc<Replica>> {
+        lock(&self.shared.roles).secondary.as_ref().map(|s| Arc::clone(&s.replica))
+    }
+
     /// The host that does this at the moment.
     #[must_use]
     pub fn host_of(&self, side: Side) -> Option<String> {

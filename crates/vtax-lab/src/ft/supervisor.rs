@@ -210,7 +210,7 @@ impl Supervisor {
         self.failed = last;
         let silence = now.saturating_duration_since(last).into();
         self.shared.record(Some(host), PairEventKind::Detected { silence });
-        self.fence_and_go_on(host);
+        self.fence_and_go_on(host, "the secondary's host failed");
     }
 
     /// QEMU ended by itself while its host lives.
@@ -226,7 +226,7 @@ impl Supervisor {
         self.failed = Instant::now();
         self.last_words = Some(member.replica.failure("ended by itself").to_string());
         self.shared.record(Some(member.host), PairEventKind::Detected { silence: Nanos::ZERO });
-        self.fence_and_go_on(member.host);
+        self.fence_and_go_on(member.host, "the secondary's QEMU ended by itself");
     }
 
     fn checkpoints_ended(&mut self, id: u64) {
@@ -248,8 +248,8 @@ impl Supervisor {
         }
     }
 
-    /// Fences a host, then lets the guest live elsewhere or go on alone.
-    fn fence_and_go_on(&mut self, host: usize) {
+    /// Fences a host, then lets the guest live elsewhere, or go on alone for this reason.
+    fn fence_and_go_on(&mut self, host: usize, alone: &str) {
         // A fenced host is free again when it is heard of again, not while its last beats are still young.
         self.down[host] = true;
         self.detectors[host].forget();
@@ -271,7 +271,7 @@ impl Supervisor {
         if was_primary {
             self.take_over();
         } else if was_secondary {
-            self.go_on_alone("the secondary's host failed");
+            self.go_on_alone(alone);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Killed hosts: what survives.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vtax_lab::ft::witness::Questioner;
 use vtax_lab::ft::{FtPair, PairEventKind, PairMode, PairSpec, PairTask, Side};
@@ -94,11 +94,26 @@ pub(crate) fn remus_survives_a_kill(world: &mut World) {
     let questioner = world.ask(&pair, "dirty 1024");
     armed(&pair);
     held_back(&pair, &questioner);
+    copy_is_stopped(&pair);
     let first = kill_primary(&pair, &questioner, 1);
     let statistics = pair.statistics();
     println!("  first answer after {first:?}, {:?}", statistics[0]);
     assert!(statistics[0].pages_mean_at_most > 256.0, "{statistics:?}");
     questioner.finish().unwrap();
+}
+
+/// QEMU lets a copy run from each checkpoint to the next. It must not: it is stopped again, and found so between two checkpoints.
+fn copy_is_stopped(pair: &FtPair) {
+    let copy = pair.secondary().unwrap();
+    let until = Instant::now() + SOON;
+    let stopped = || {
+        let status = copy.execute("query-status", serde_json::Value::Null).unwrap();
+        status["status"] == "paused"
+    };
+    while !stopped() {
+        assert!(Instant::now() < until, "the copy runs\n{}", show(pair));
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Every answer waits for a checkpoint: there can't be more of them than checkpoints, however busy the machine is.

@@ -119,23 +119,16 @@ fn guest(qemu: &Qemu, root: GuestRoot) -> Arc<Guest> {
     Arc::new(Guest::prepare(&options).expect("this host can prepare guests"))
 }
 
-/// Runs a case, once more where it failed; whether it went well. Of a pair with an e1000 card the copy's kernel has panicked while it was
-/// armed, and its QEMU ended; why is not known. The suite's summary names what passed only when run again.
-fn run(name: &str, guest: &Arc<Guest>, case: Case) -> bool {
-    if attempt(name, guest, case) {
-        return true;
-    }
-    println!("test {name}: UNSTEADY, run again");
-    attempt(name, guest, case)
-}
-
 /// Runs a case; whether it went well. QEMU crashes by itself now and then as a pair ends, which is no failure of what is tested: the
 /// supervisor has said so then, and the case is run again.
-fn attempt(name: &str, guest: &Arc<Guest>, case: Case) -> bool {
+fn run(name: &str, guest: &Arc<Guest>, case: Case) -> bool {
     for _ in 0..MOST_CRASHES {
         match run_once(name, guest, case) {
             Some(ok) => return ok,
-            None => println!("test {name}: QEMU crashed by itself, which its supervisor has told; again"),
+            // The suite's summary looks for the last words.
+            None => println!(
+                "test {name}: QEMU crashed by itself, which its supervisor has told: UNSTEADY, run again"
+            ),
         }
     }
     false

@@ -1,9 +1,14 @@
 //! Arming a running guest, letting the second go live, and going on alone.
 //!
 //! All by QMP on QEMU as it is (`docs/COLO-FT.txt` of QEMU): the migration stream of COLO makes a
-//! checkpoint at a time. For [`Mode::Kemari`] and [`Mode::Remus`] the second guest doesn't run and
-//! nothing is compared: the comparer serves only as the buffer that holds the guest's packets back until
-//! the checkpoint that contains their cause is committed.
+//! checkpoint at a time. For [`Mode::Kemari`] and [`Mode::Remus`] nothing is compared: the comparer serves
+//! only as the buffer that holds the guest's packets back until the checkpoint that contains their cause is
+//! committed.
+//!
+//! In these two modes the second guest must not run, and QEMU starts it after each checkpoint: so it is
+//! stopped again at once. What it would do is thrown away by the next checkpoint and takes CPU time, and now and
+//! then its memory and its registers were of two moments after the third: its kernel panicked, and the guest was
+//! protected no more (`docs/fault-tolerance.md`).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -43,6 +48,13 @@ impl Mode {
             Self::Remus { .. } => "remus",
             Self::Colo => "colo",
         }
+    }
+
+    /// Whether the second guest runs as well. One that must not is stopped whenever QEMU starts it, for which its events may not wait
+    /// ([`crate::Vm::set_patient`]).
+    #[must_use]
+    pub const fn runs_both(self) -> bool {
+        matches!(self, Self::Colo)
     }
 
     /// Milliseconds after which a checkpoint is made in any case.
@@ -105,6 +117,7 @@ pub fn protect(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links
 }
 
 fn arm(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links) -> Result<()> {
+    secondary.set_held(!mode.runs_both());
     set_capabilities(primary, true)?;
     set_capabilities(secondary, true)?;
     pause_before_switchover(primary)?;
@@ -315,6 +328,7 @@ pub fn drop_protection(primary: &Replica) {
 /// [`VmError::Pair`] where its guest doesn't run in time.
 pub fn promote(secondary: &Replica) -> Result<()> {
     replication::take_over(secondary);
+    secondary.set_held(false);
     secondary.execute("x-colo-lost-heartbeat", Value::Null)?;
     let until = Instant::now() + LIVE_WITHIN;
     while !secondary.is_running()? {
