@@ -24,7 +24,7 @@ const OTHER_DESCRIPTORS: u64 = 256;
 
 /// vtax's exit code of a run that was interrupted, and of one that is whole though no trial of it counts.
 const INTERRUPTED: i32 = 130;
-const WHOLE: [i32; 3] = [0, 1, 3];
+const NONE_COUNTS: [i32; 2] = [1, 3];
 
 /// What every host's thread needs.
 pub struct OnHosts<'a> {
@@ -176,8 +176,9 @@ impl Drop for Inside<'_> {
 fn state_of(outcome: &Outcome) -> (HostState, Option<String>) {
     match outcome {
         Outcome::Lost(why) => (HostState::Lost, Some(why.clone())),
-        Outcome::Ended { code: Some(code), error: None } if WHOLE.contains(code) => {
-            (HostState::Complete, None)
+        Outcome::Ended { code: Some(0), error: None } => (HostState::Complete, None),
+        Outcome::Ended { code: Some(code), error: None } if NONE_COUNTS.contains(code) => {
+            (HostState::Complete, Some("no trial of it counts".to_owned()))
         }
         Outcome::Ended { code: Some(INTERRUPTED), .. } => {
             (HostState::Stopped, Some("it was interrupted".to_owned()))
@@ -218,6 +219,8 @@ mod tests {
             |code, error: Option<&str>| state_of(&Outcome::Ended { code, error: error.map(str::to_owned) }).0;
         assert_eq!(ended(Some(0), None), HostState::Complete);
         assert_eq!(ended(Some(3), None), HostState::Complete);
+        let none = state_of(&Outcome::Ended { code: Some(1), error: None });
+        assert_eq!(none, (HostState::Complete, Some("no trial of it counts".to_owned())));
         assert_eq!(ended(Some(3), Some("no namespaces")), HostState::Failed);
         assert_eq!(ended(Some(130), None), HostState::Stopped);
         assert_eq!(ended(Some(2), None), HostState::Failed);

@@ -36,6 +36,6 @@ pub use requests::{ConnectionPool, Model, RequestStep, Segment};
 pub use result::*;
 pub use session::{LoadAnswer, LoadSpec, Session, Step, StepResult};
 pub use spread::{MemberAnswer, PartPace, SpreadPart, SpreadSession, SpreadSpec, merged};
-pub use tls::{TlsDetails, Verify};
+pub use tls::{TlsDetails, Verify, authorities};
 /// How requests follow each other; [`Arrivals`] are the times that it makes.
 pub use vtax_plan::model::Arrivals as ArrivalProcess;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{ClientConfig, HandshakeKind, RootCertStore, SupportedProtocolVersion};
@@ -37,6 +38,18 @@ pub enum Verify {
         /// Certificates of authorities, in DER.
         roots: Vec<Vec<u8>>,
     },
+}
+
+/// The certificates of a file, each in DER: one in DER, or as many as there are in PEM (RFC 7468).
+///
+/// # Errors
+///
+/// [`LoadError::Spec`] where a block of PEM can't be read.
+pub fn authorities(file: Vec<u8>) -> Result<Vec<Vec<u8>>, LoadError> {
+    let wrong = |error: pem::Error| refused("authority", error.to_string());
+    let found = CertificateDer::pem_slice_iter(&file).map(|der| der.map(|der| der.to_vec()).map_err(wrong));
+    let found: Vec<_> = found.collect::<Result<_, LoadError>>()?;
+    Ok(if found.is_empty() { vec![file] } else { found })
 }
 
 /// What is offered to a server.
@@ -370,5 +383,17 @@ mod tests {
         let version = Some(TlsVersion::V12);
         assert!(refused(Offer { version, cipher: Some("TLS_AES_128_GCM_SHA256"), ..Offer::default() }));
         assert!(refused(Offer { group: Some("x448"), ..Offer::default() }));
+    }
+
+    #[test]
+    fn authorities_are_read_in_either_form() {
+        let two =
+            [1, 2].map(|_| rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap().cert);
+        let [one, other] = two.each_ref().map(|cert| cert.der().to_vec());
+        assert_eq!(authorities(one.clone()).unwrap(), std::slice::from_ref(&one));
+        let text = two.map(|cert| cert.pem()).concat();
+        assert_eq!(authorities(format!("a remark\n{text}").into_bytes()).unwrap(), [one, other]);
+        let torn = text.replace("-----END", "-----");
+        assert!(authorities(torn.into_bytes()).is_err());
     }
 }

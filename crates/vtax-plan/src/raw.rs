@@ -48,7 +48,7 @@ raw! {
         optional description: String,
         /// What the others are compared with: the name of an environment, or a mapping.
         required baseline: BaselineRaw,
-        /// How the service is hosted. A list of `native`, `container` and `vm`, each with options.
+        /// How the service is hosted. A list of `native`, `container`, `vm` and `uml`, each with options.
         required environments: Many<EnvironmentRaw>,
         /// The network between client and service: `direct`, `bridge`, `gigabit`, `ovs`, `sdn`,
         /// `bridged`, `vm-vm`, `mininet`, `nic`, `routed`, `nat`, `vxlan`, `macvlan`, `ipvlan`, `pasta`, `slirp4netns` or `wireguard`.
@@ -270,7 +270,7 @@ kinds! {
 
     /// What the load generator does.
     enum WorkloadRaw = "workload" {
-        /// HTTP/1.1 GET requests.
+        /// HTTP requests, of version 1.1 or 2.
         http: Http(HttpWorkloadRaw),
         /// SIP subscribers who register, call and write to each other; with `scenario_file`, calls after a scenario of SIPp's.
         sip: Sip(SipRaw),

@@ -81,6 +81,13 @@ fn combinations_that_cannot_be_are_told_with_the_way_out() {
         ]
     );
     assert_eq!(errors("{environment: native, path: vm-vm}", "[native, vm]", "[direct, vm-vm]").len(), 1);
+    for path in ["ovs", "sdn", "vm-vm", "bridged: {switch: ovs}", "vxlan"] {
+        let found = errors("vm-kemari", "[vm: {fault_tolerance: kemari}]", path);
+        assert!(
+            found[0].contains("the cards of a protected virtual machine come and go with its hosts"),
+            "{found:?}"
+        );
+    }
 }
 
 #[test]

@@ -75,7 +75,9 @@ fn everything_has_its_place() {
     for file in ["steps", "scenarios", "measurements", "causes", "stray", "parameters"] {
         let csv = fs::read_to_string(run.path().join(format!("csv/ims_{file}.csv"))).unwrap();
         assert!(csv.lines().count() > 1, "{file}");
+        assert!(!csv.contains("abcdefgh"), "the subscribers' password");
     }
+    assert!(page.contains("(not shown)") && !page.contains("abcdefgh"), "the subscribers' password");
     assert!(fs::metadata(run.path().join("report.xlsx")).unwrap().len() > 20_000);
 }
 

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 #[path = "../../vtax-plan/tests/validate.rs"]
@@ -57,6 +59,27 @@ fn what_it_prints_fits_its_schema_and_counts_every_operation() {
     assert!(operations.iter().all(|o| o["result"]["load"]["counts"]["ok"] == 128), "{report}");
     assert_eq!(operations[1]["result"]["verified"]["records"], 128);
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "its files are removed");
+}
+
+#[test]
+fn one_that_is_interrupted_before_its_first_operation_has_none() {
+    let directory = directory();
+    let mut command = Command::new(VTAX);
+    command.args(["load", "storage", &format!("file:{}", directory.path().display()), "--json"]);
+    command.args(["--engine", "psync", "--size", "2GiB", "--operations", "read"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let child = command.spawn().expect("vtax starts");
+    // The file is laid out before it is read.
+    while fs::read_dir(directory.path()).unwrap().next().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let ended = (&report["ended"], output.status.code());
+    assert_eq!(ended, (&Value::from("interrupted"), Some(130)));
+    assert_eq!(report["operations"].as_array().map(Vec::len), Some(0), "{report}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "its file is removed");
 }
 
 #[test]

@@ -38,7 +38,8 @@ raw! {
     }
 
     /// Something that is broken, or mended, while the load of `failover` is held. It says when, and one of
-    /// `kill`, `hang`, `cut`, `restore`, `failover`, `fail` and `replace`.
+    /// `kill`, `hang`, `cut`, `restore`, `failover`, `fail`, `replace`, and of a routed lab `cut_link`, `lossy_link`,
+    /// `restore_link`, `kill_router`, `stop_daemon` and `restore_router`.
     struct FaultRaw = "this fault" {
         /// When, from the start of the recorded load.
         required at: Nanos,
@@ -47,7 +48,7 @@ raw! {
         /// How often it happens in all; without it, until the load ends.
         optional times: u32,
         /// Ends everything on it at once, as a power failure would: `primary-host`, `secondary-host` or
-        /// `sut` (the system under test, in any environment).
+        /// `sut` (the system under test, in any environment but `uml`).
         optional kill: KillRaw,
         /// Stops everything on it: `primary-host` or `sut`.
         optional hang: HangRaw,

@@ -40,7 +40,8 @@ raw! {
         optional name: String,
         /// Its software; options are single values.
         required service: ServiceRaw,
-        /// What the generator asks of it: `http`, `redis`, `ftp` or `desktop`; options are single values.
+        /// What the generator asks of it: `http`, `redis`, `ftp`, `desktop`, or `sip` with a
+        /// `scenario_file`; options are single values.
         required workload: WorkloadRaw,
         /// How much: `idle`, `closed` (as much as it answers), or a rate.
         required load: BesideLoadRaw,

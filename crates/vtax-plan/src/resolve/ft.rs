@@ -374,7 +374,9 @@ pub(super) fn check(plan: &PlanRaw, cells: &[Cell], measures: &[Measure], report
                     "`vtax lab graph PLAN` draws the topology with its links' and routers' names"
                 }
                 FaultKind::Fail(_) | FaultKind::Replace(_) => "give a `vm` a RAID: `disk: {raid5: {}}`",
-                _ => "give a `vm` a `fault_tolerance`, such as `{mode: kemari}`; `kill: sut` fits any",
+                _ => {
+                    "give a `vm` a `fault_tolerance`, such as `{mode: kemari}`; `kill: sut` fits any but `uml`"
+                }
             };
             let text = format!("`{}` can't happen in any environment of this plan: {why}", kind.words());
             report.error(item.span, text).help(help);

@@ -173,6 +173,7 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
             continue;
         }
         let word = kind.word();
+        let protected = environments().all(|kind| kind.is_pair());
         let (why, way_out) = match kind {
             PathKind::Mininet(_) => ("its hosts are network namespaces", "add `native` to the environments"),
             PathKind::Shared(_) | PathKind::Rootless(_) | PathKind::Wireguard => (
@@ -182,7 +183,7 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
             PathKind::Nic(_) => {
                 ("the service runs on the remote host itself", "add `native` to the environments")
             }
-            PathKind::Routed(_) | PathKind::Nat(_) | PathKind::Vxlan => (
+            _ if protected => (
                 "the cards of a protected virtual machine come and go with its hosts",
                 "add `native`, `container` or a plain `vm` to the environments",
             ),

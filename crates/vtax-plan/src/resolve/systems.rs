@@ -265,7 +265,7 @@ fn misfits(cell: &Cell, trials: TrialKind) -> Vec<(String, &'static str)> {
         let word = cell.path.kind.word();
         misfits.push((
             format!("a `{word}` path joins one system under test, not {}", cell.system_count()),
-            "use `bridge`, `gigabit`, `ovs`, `sdn`, or for virtual machines `bridged` or `vm-vm`",
+            "use `bridge`, `gigabit`, `ovs`, `sdn`, `nat` or `vxlan`, or for virtual machines `bridged` or `vm-vm`",
         ));
     }
     for (beside, environment) in

@@ -87,7 +87,13 @@ pub(super) fn interval_text(row: &Row) -> String {
 pub(super) fn doubt(row: &Row) -> String {
     match row.comparison.verdict {
         Verdict::Inconclusive => row.comparison.reason.clone(),
-        _ if row.gate == Some(GateVerdict::CantTell) => "the interval holds the limit".to_owned(),
+        // Among many rows the corrected interval may hold the limit where the one that is printed doesn't.
+        _ if row.gate == Some(GateVerdict::CantTell) => match row.comparison.corrected {
+            corrected @ Some(_) if corrected != row.comparison.interval => {
+                "the corrected interval holds the limit".to_owned()
+            }
+            _ => "the interval holds the limit".to_owned(),
+        },
         _ => String::new(),
     }
 }

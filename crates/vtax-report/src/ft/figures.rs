@@ -130,7 +130,7 @@ pub(crate) const QUANTITIES: [Quantity; 16] = [
     count(
         "delayed",
         "Requests delayed",
-        "Those that got it, but more slowly than was usual before the fault.",
+        "Those that got it, but later than the plan's `delayed` (100 ms unless it says otherwise).",
         |f| f.counts.delayed.map(whole_number),
     ),
     count(

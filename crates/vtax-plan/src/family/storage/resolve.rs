@@ -106,7 +106,11 @@ pub(crate) fn workload(raw: &StorageRaw, report: &mut Report) -> Variants<Worklo
         report.error(span, format!("the workload has {} tests, at most {MOST_TESTS}", tests.len()));
         tests.truncate(MOST_TESTS);
     } else if tests.is_empty() {
-        report.error(span, "no test is left: records must fit into files a whole number of times");
+        report.error(
+            span,
+            "no test is left: records must fit into files a whole number of times, and files of `create`, `list` and `remove` into a \
+             record",
+        );
     }
     let timeout = duration_in(&raw.timeout, "timeout", SHORTEST_STEP, LONGEST, report);
     let memory = &raw.client_memory;

@@ -158,7 +158,7 @@ fn of_subscribers(w: &SipWorkload, list: &mut Vec<Parameter>) {
     put("count", "TotalProvisionedSubscribers", s.count.to_string(), "Provisioned subscribers");
     put("public", "PublicIdentityFormat", s.public.clone(), "Format of public identities");
     put("private", "PrivateIdentityFormat", s.private.clone(), "Format of private identities");
-    put("password", "UserPasswordFormat", s.password.clone(), "Format of passwords");
+    put("password", "UserPasswordFormat", "(not shown)".to_owned(), "Format of passwords");
     put("realm", "UserRealm", s.realm.clone(), "Realm of digest authentication");
     put("domain", "UserDomain", s.domain.clone(), "Domain of the subscribers");
     list.push(parameter(

@@ -192,8 +192,8 @@ pub(super) fn run(args: &Args) -> Outcome {
         let show = Show { line: |p: &Progress| line.of(p), live: |p: &Progress| live(&word, p) };
         let watched = watch.watch(|control| session.run_step(&step, control), show);
         let (result, signalled) = match watched {
-            // What was measured before is printed.
-            Err(LoadError::Cancelled { .. }) if !ran.is_empty() => {
+            // What was measured before is printed; a program is told as well that nothing was.
+            Err(LoadError::Cancelled { .. }) if args.json || !ran.is_empty() => {
                 interrupted = true;
                 break;
             }

@@ -20,7 +20,7 @@ pub(super) struct Offer {
     /// The only cipher suite of TLS, as IANA names it.
     #[arg(long)]
     pub(super) cipher: Option<String>,
-    /// Check the server's certificate by this authority, a file in DER; without it, any will do.
+    /// Check the server's certificate by the authorities of this file, in PEM or DER; without it, any will do.
     #[arg(long, value_name = "FILE")]
     authority: Option<PathBuf>,
 }
@@ -50,8 +50,9 @@ impl Offer {
     /// What the certificate of a server of this name or address is checked for.
     pub(super) fn verify(&self, name: &str) -> Result<Verify> {
         let Some(path) = &self.authority else { return Ok(Verify::Nothing) };
-        let root = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-        Ok(Verify::Authorities { name: name.to_owned(), roots: vec![root] })
+        let file = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let roots = vtax_load::authorities(file).with_context(|| format!("reading {}", path.display()))?;
+        Ok(Verify::Authorities { name: name.to_owned(), roots })
     }
 }
 
