@@ -55,7 +55,7 @@ impl Receiver {
     /// [`ExportError::Unreachable`], or [`ExportError::Refused`] where the answer's status is not one of success.
     pub fn post(&self, path: &str, body: &[u8]) -> Result<(), ExportError> {
         let path = format!("{}{path}", self.base);
-        let url = format!("http://{}{path}", self.authority);
+        let url = format!("http://{}{path}", self.target);
         let status = self
             .exchange(&path, body)
             .map_err(|source| ExportError::Unreachable { url: url.clone(), source })?;

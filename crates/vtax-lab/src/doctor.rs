@@ -66,7 +66,7 @@ pub fn checks() -> Vec<Check> {
             checks.extend(more);
         }
         Err(e) => {
-            let fix = "without them only native nodes over loopback can be measured";
+            let fix = "docs/privileges.md says what may refuse them; without them native nodes are measured over loopback";
             checks.push(refused("namespaces", &e, fix));
         }
     }

@@ -141,6 +141,14 @@ pub enum LabError {
         /// Why.
         reason: String,
     },
+    /// The agent on another host can't be started.
+    #[error("host {host}: vtax can't be started there: {reason}")]
+    Host {
+        /// The host, as the plan names it.
+        host: String,
+        /// Why.
+        reason: String,
+    },
     /// The lab has no empty directory to mount its scratch space on.
     #[error("no empty directory for scratch space among {tried}; make one, such as /mnt")]
     NoScratch {

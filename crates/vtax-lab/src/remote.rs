@@ -58,7 +58,7 @@ impl RemoteHost<'_> {
                 (ssh::Program::Sent(file.metadata().on("look at", path)?.len()), Some(file))
             }
         };
-        let wrong = |reason| LabError::Path { path: self.host.to_owned(), reason };
+        let wrong = |reason| LabError::Host { host: self.host.to_owned(), reason };
         let (channel, carrier) = self.open(&ssh::script(program, arguments), &output).map_err(wrong)?;
         if let Err(why) = handed_over(&channel, file.as_mut()) {
             // Why it ended early is the better reason.
@@ -66,7 +66,7 @@ impl RemoteHost<'_> {
                 Some(Err(how)) => format!("{how}: {}", tail(&output)),
                 _ => why.to_string(),
             };
-            return Err(wrong(format!("vtax can't be started there: {}", why.trim_end_matches([':', ' ']))));
+            return Err(wrong(why.trim_end_matches([':', ' ']).to_owned()));
         }
         Ok(Node {
             attachment: Attachment { name: spec.name.clone(), netns: None, interfaces: None },

@@ -67,7 +67,10 @@ fn failover(m: &FailoverMeasure) -> String {
 }
 
 fn network(m: &NetworkMeasure) -> String {
-    let mut text = format!("every test of the workload in turn, each {} after {}", m.duration, m.warmup);
+    let mut text = format!(
+        "every test of the workload in turn, each {} after {} unless it has times of its own",
+        m.duration, m.warmup
+    );
     if m.capture {
         text += ", counted in a packet capture too";
     }

@@ -48,7 +48,7 @@ pub struct Draft {
     pub question: Question,
     /// The longest 99th percentile of an answer's time that counts as carrying the load.
     pub p99: Nanos,
-    /// Time after which no trial is started.
+    /// Time after which no trial beyond three of each is started.
     pub time: Nanos,
 }
 
@@ -63,6 +63,12 @@ impl Draft {
     pub fn text(&self) -> String {
         [self.head(), self.environments(), self.service(), self.workload(), self.measures(), self.effort()]
             .join("\n")
+    }
+
+    /// Whether the plan has a limit of latency: the capacity of what isn't SIP, which has limits of its own.
+    #[must_use]
+    pub fn uses_p99(&self) -> bool {
+        self.question != Question::Latency && self.subject != Subject::Sip
     }
 
     /// What the subject is called in sentences.
@@ -146,7 +152,7 @@ impl Draft {
         let mut text = "measure:\n".to_owned();
         if self.question != Question::Latency {
             text += &match &self.subject {
-                Subject::Sip => "  # The highest rate at which at most a tenth of the calls goes wrong.\n  - ims:\n      \
+                Subject::Sip => "  # The highest rate at which at most a tenth of the calls, messages and registrations goes wrong.\n  - ims:\n      \
                                  registration_rate: 500/s\n      registration_ihs_limit: 10%\n      ramp: {search: {start: \
                                  50/s, max: 10000/s, precision: 20%, step: 2s}}\n      step: 4s\n      transient: 500ms\n"
                     .to_owned(),
@@ -257,6 +263,7 @@ mod tests {
                 for against in [&["container", "vm"][..], &["vm"], &[]] {
                     let draft = draft(subject.clone(), question, against);
                     let text = draft.text();
+                    assert_eq!(draft.uses_p99(), text.contains("p99: 50ms"), "{text}");
                     let plan = parse("first.yaml", text.as_bytes(), NONE)
                         .unwrap_or_else(|e| panic!("{}\n{text}", e.to_text(false)));
                     assert_eq!(plan.cells.len(), 1 + against.len(), "{text}");

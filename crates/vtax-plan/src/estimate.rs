@@ -208,22 +208,7 @@ pub fn left_out(plan: &Plan) -> BTreeSet<String> {
 /// What is allowed but probably not meant, one sentence each.
 #[must_use]
 pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
-    let mut cautions = Vec::new();
-    let mut seen = BTreeSet::new();
-    for cell in &plan.cells {
-        let EnvironmentKind::Vm(vm) = &cell.environment.kind else { continue };
-        let name = &cell.environment.name;
-        let memory = cell.part_of_memory(&plan.budget);
-        if vm.memory != memory && seen.insert((name, vm.memory.0, 0)) {
-            cautions.push(format!("`{name}` has {} of memory, the other environments {memory}", vm.memory));
-        }
-        if let (Some(vcpus), Some(cpus)) = (vm.vcpus, plan.budget.sut_cpus)
-            && vcpus != cpus
-            && seen.insert((name, u64::from(vcpus), 1))
-        {
-            cautions.push(format!("`{name}` has {vcpus} vCPUs, the other environments {cpus} CPUs"));
-        }
-    }
+    let mut cautions = unequal(plan);
     cautions.extend(overcommitted(plan).into_iter().chain(left_out(plan)));
     let misfits = plan.cells.iter().filter_map(|cell| {
         let why = cell.service.kind.misfit(&cell.environment.kind, true)?;
@@ -267,6 +252,30 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
         ));
     }
     cautions
+}
+
+/// Virtual machines that have more or less than the budget says, each once.
+fn unequal(plan: &Plan) -> Vec<String> {
+    let mut unequal = Vec::new();
+    let mut seen = BTreeSet::new();
+    for cell in &plan.cells {
+        let EnvironmentKind::Vm(vm) = &cell.environment.kind else { continue };
+        let name = &cell.environment.name;
+        let memory = cell.part_of_memory(&plan.budget);
+        if vm.memory != memory && seen.insert((name, vm.memory.0, 0)) {
+            unequal.push(format!(
+                "`{name}` has {} of memory, its part of `budget.sut_memory` is {memory}",
+                vm.memory
+            ));
+        }
+        if let (Some(vcpus), Some(cpus)) = (vm.vcpus, plan.budget.sut_cpus)
+            && vcpus != cpus
+            && seen.insert((name, u64::from(vcpus), 1))
+        {
+            unequal.push(format!("`{name}` has {vcpus} vCPUs, `budget.sut_cpus` is {cpus}"));
+        }
+    }
+    unequal
 }
 
 /// What cells' systems are promised, where that is more memory than there is in the budget.
@@ -374,7 +383,10 @@ repeat: {min: 2, max: 4}
     fn unequal_budgets_are_pointed_out() {
         let plan = plan(&[]);
         let cautions = cautions(&plan, &estimate(&plan, &Assumptions::KVM));
-        assert_eq!(cautions, ["`vm` has 1GiB of memory, the other environments 512MiB"]);
+        assert_eq!(cautions, ["`vm` has 1GiB of memory, its part of `budget.sut_memory` is 512MiB"]);
+        let plan = self::plan(&["environments=[native, {vm: {vcpus: 2}}]", "budget={sut_cpus: 1}"]);
+        let cautions = self::cautions(&plan, &estimate(&plan, &Assumptions::KVM));
+        assert!(cautions.iter().any(|c| c == "`vm` has 2 vCPUs, `budget.sut_cpus` is 1"), "{cautions:?}");
     }
 
     #[test]

@@ -180,7 +180,8 @@ pub fn import(bytes: &[u8], options: &Options) -> Result<Imported, HarError> {
         return Err(HarError::Nothing(left_out.first().cloned().unwrap_or_else(|| "it is empty".to_owned())));
     };
     for (other, count) in hosts.iter().filter(|(other, _)| **other != host) {
-        left_out.push(format!("{count} requests to {}: a plan is of one service", short(other)));
+        let requests = if *count == 1 { "request" } else { "requests" };
+        left_out.push(format!("{count} {requests} to {}: a plan is of one service", short(other)));
     }
     let own: Vec<&Placed<'_>> = placed.iter().filter(|placed| placed.host == host).collect();
     let steps = steps(&own, options, &mut left_out);

@@ -17,7 +17,7 @@ pub(crate) mod variants;
 
 use vtax_units::{Bytes, Nanos};
 
-use self::check::{LONGEST, check_name, count_in, duration_in, memory_in, share_in};
+use self::check::{LONGEST, Shares, check_name, count_in, duration_in, memory_in, share_in};
 pub(crate) use self::sut::LEAST_VM_MEMORY;
 use self::variants::{Named, Variants};
 use crate::diagnose::Report;
@@ -40,7 +40,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
             .help(if version.value > PLAN_VERSION { "a newer vtax is needed" } else { "write `vtax: 1`" });
     }
     let name = raw.name.as_ref().map(|name| check_name(name, report));
-    let margin = share_in(&raw.margin, "margin", 0.0, 1.0, report);
+    let margin = share_in(&raw.margin, "margin", Shares::Part, report);
     let budget = budget(&raw.budget.value, report);
     let repeat = repeat(&raw.repeat.value, report);
     let parts = systems::Parts::of(raw);
@@ -157,7 +157,7 @@ fn repeat(raw: &RepeatRaw, report: &mut Report) -> Repeat {
     if let Some(max) = raw.max.as_ref().filter(|max| max.value < min) {
         report.error(max.span, format!("`max` ({}) is below `min` ({min})", max.value));
     }
-    let until = share_in(&raw.until, "until", 0.0, 1.0, report);
+    let until = share_in(&raw.until, "until", Shares::Part, report);
     if let Some(budget) = &raw.budget {
         duration_in(budget, "budget", Nanos(1), Nanos(LONGEST.0 * 31), report);
     }

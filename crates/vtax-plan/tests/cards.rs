@@ -92,6 +92,14 @@ fn packets_that_a_card_can_not_carry_make_no_cell() {
         "paths=[{bridge: {mtu: [1500, 9000]}}]",
     ]);
     assert!(alone.contains("has nothing to be compared with") && alone.contains("at most 4096"), "{alone}");
+    assert!(alone.contains("make `vm` able to be on `bridge`") && !alone.contains("`http` can't"), "{alone}");
+    // A card that some other cell lacks is not why this one is alone.
+    let other = refused(&[
+        "environments=[native, {vm: {nic: [virtio, rtl8139]}}]",
+        "paths=[{bridge: {mtu: 9000}}, bridged]",
+    ]);
+    let why = "the baseline environment can't be on the path `bridged`";
+    assert!(other.contains(why) && !other.contains("at most 4096"), "{other}");
 }
 
 #[test]

@@ -67,7 +67,8 @@ fn what_makes_no_sense_is_refused() {
         ("services=redis", "does not speak what the workload `desktop` speaks"),
         ("workload.desktop.rate=0/s", "a user takes"),
         ("workload.desktop.stay=1ms", "a user stays 100ms to 3600s, or with `0s` to the end"),
-        ("workload.desktop.timeout=0s", "`timeout` must be more than 0s"),
+        ("workload.desktop.timeout=0s", "`timeout` must be more than 0s and at most 600s"),
+        ("workload.desktop.think=20m", "`think` must be at most 600s"),
         ("workload.desktop.encoding=jpeg", "jpeg"),
         ("workload.desktop.actions=dance", "dance"),
     ] {

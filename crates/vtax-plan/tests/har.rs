@@ -40,7 +40,7 @@ fn an_archive_becomes_a_session_and_the_rest_is_told() {
     let imported = import(ARCHIVE.as_bytes(), &options(true)).expect("a plan");
     assert_eq!((imported.host.as_str(), imported.requests), ("shop.example", 2));
     let told = imported.left_out.join("\n");
-    for part in ["entry 5: `data:text/plain,x`", "1 requests to cdn.example", "entry 4: its target"] {
+    for part in ["entry 5: `data:text/plain,x`", "1 request to cdn.example", "entry 4: its target"] {
         assert!(told.contains(part), "`{part}` is not in\n{told}");
     }
     let script = script(&imported.plan);

@@ -121,7 +121,7 @@ fn what_makes_no_sense_is_refused_where_it_is_written() {
         ("workload={voice: {jitter_buffer: 11s}}", "`jitter_buffer` is at most 10s"),
         ("workload={voice: {duration: 100ms}}", "`duration` must be at least 200ms"),
         ("workload.udp.duration=10ms", "`duration` must be at least 50ms"),
-        ("workload.rr={warmup: 25h}", "`warmup` must be more than 0s"),
+        ("workload.rr={warmup: 25h}", "`warmup` must be at most 86400s"),
         ("workload=[tcp, tcp]", "test `tcp` is in the plan twice"),
         ("workload=[tcp, {http: {target: /}}]", "only network tests"),
         ("services=http", "does not speak"),

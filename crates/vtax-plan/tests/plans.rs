@@ -297,7 +297,7 @@ fn what_cannot_be_measured_is_refused() {
         ("50% of capacity}", "50% of capacity, arrivals: poison}", "did you mean `poisson`?"),
         ("- capacity\n", "- capacity: {start: 2k/s, max: 1k/s}\n", "above its `max`"),
         ("- capacity\n", "- capacity: {limits: {p99: 3s}}\n", "never exceeded, as requests fail after 2s"),
-        ("- capacity\n", "- capacity: {limits: {errors: 100%}}\n", "`errors` must be above"),
+        ("- capacity\n", "- capacity: {limits: {errors: 100%}}\n", "`errors` must be at least 0%"),
         ("vtax: 1", "vtax: 1\nrepeat: 0", "at least one trial is needed"),
         ("vtax: 1", "vtax: 1\nrepeat: {min: 5, max: 3}", "`max` (3) is below `min` (5)"),
         ("vtax: 1", "vtax: 1\nrepeat: {budget: 5s}", "is over before one trial of `latency` ends"),

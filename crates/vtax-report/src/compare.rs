@@ -52,8 +52,8 @@ pub fn compare(a: &Report, b: &Report, options: &Options) -> Result<RunCompariso
     if !reasons.is_empty() {
         return Err(Refusal { reasons }.into());
     }
-    let unknown = missing.iter().filter(|m| m.named).count();
-    let gate = options.max_tax.map(|max_tax| gate(&rows, unknown, max_tax, options.strict));
+    let unknown: Vec<String> = missing.iter().filter(|m| m.named).map(|m| m.text.clone()).collect();
+    let gate = options.max_tax.map(|max_tax| gate(&rows, unknown.len(), max_tax, options.strict));
     let warnings = check::warnings(a, b, &machine).into_iter().chain(missing.into_iter().map(|m| m.text));
     let mut comparison = RunComparison {
         version: COMPARISON_VERSION,
@@ -64,6 +64,7 @@ pub fn compare(a: &Report, b: &Report, options: &Options) -> Result<RunCompariso
         warnings: warnings.collect(),
         changes: check::changes(&a.context.data.provenance, &b.context.data.provenance),
         rows,
+        missing: unknown,
         only: check::only(&a.context.data.plan, &b.context.data.plan),
         gate,
     };

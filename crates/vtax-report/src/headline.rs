@@ -1,6 +1,6 @@
 //! The verdicts in a sentence each: what is worse, what is better, what is equal, what can't be told.
 
-use vtax_store::summary::{Better, Comparison, Verdict};
+use vtax_store::summary::{Better, Comparison, Doubt, Verdict};
 
 use crate::chapter::Chapter;
 use crate::data::{RunData, SPELT_OUT};
@@ -95,12 +95,23 @@ fn end(info: Option<&Info>, c: &Comparison) -> Option<(f64, bool)> {
     }
 }
 
+/// What an undecided ratio may be: the interval that it is judged by among all. `None` where something else than its width keeps it
+/// undecided.
+fn undecided(c: &Comparison) -> Option<(f64, f64)> {
+    match c.doubt {
+        Some(Doubt::TooWide | Doubt::ManyComparisons) | None => c.corrected.or(c.interval),
+        Some(_) => None,
+    }
+}
+
 /// `10.5x as much (8.2x to 13x)`, `at most 1/35 as much`, `anything between 6.0 % less and 49 % more`.
 fn amount(c: &Comparison) -> String {
     let info = named(&c.metric);
     let unit = info.map_or("", |m| m.unit);
     match (c.verdict, c.tax, c.interval) {
-        (Verdict::Inconclusive, Some(_), Some(interval)) => anything(ends(info, interval), unit),
+        (Verdict::Inconclusive, Some(_), Some(_)) => {
+            undecided(c).map_or_else(|| c.reason.clone(), |interval| anything(ends(info, interval), unit))
+        }
         (_, Some(t), Some(interval)) => much_within(own(info, t), ends(info, interval), unit),
         (_, Some(t), None) => format!("perhaps {} ({})", much(own(info, t), unit), c.reason),
         _ => match end(info, c) {
@@ -115,9 +126,11 @@ fn amounts(several: &[&Comparison]) -> String {
     let info = several.first().and_then(|c| named(&c.metric));
     let unit = info.map_or("", |m| m.unit);
     if several.iter().all(|c| c.verdict == Verdict::Inconclusive) {
-        let intervals = several.iter().filter_map(|c| c.interval).map(|interval| ends(info, interval));
+        let intervals = several.iter().filter_map(|c| undecided(c)).map(|interval| ends(info, interval));
         let widest = intervals.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        return widest.map_or_else(|| "without figures".to_owned(), |widest| anything(widest, unit));
+        let has_figures = several.iter().any(|c| c.interval.is_some());
+        let without = if has_figures { "for reasons that the table tells" } else { "without figures" };
+        return widest.map_or_else(|| without.to_owned(), |widest| anything(widest, unit));
     }
     // Of some only one end is known: the end that holds for each of them.
     if let Some((_, is_upper)) = several.iter().find_map(|c| end(info, c)) {
@@ -144,6 +157,25 @@ mod tests {
             spelt_once(&format!("Worse than {long} over a: {long} over b; {long} over c.")),
             format!("Worse than {long} over a: {short} over b; {short} over c.")
         );
+    }
+
+    #[test]
+    fn what_is_undecided_may_be_equal() {
+        let open = |doubt| Comparison {
+            metric: "latency_p50".to_owned(),
+            verdict: Verdict::Inconclusive,
+            doubt: Some(doubt),
+            reason: "the environment drifted".to_owned(),
+            tax: Some(1.1),
+            interval: Some((1.03, 1.2)),
+            corrected: Some((0.95, 1.3)),
+            ..Comparison::default()
+        };
+        assert_eq!(amount(&open(Doubt::ManyComparisons)), "anything between 5.0 % shorter and 30 % longer");
+        assert_eq!(amount(&open(Doubt::Drifted)), "the environment drifted");
+        let [many, drifted] = [Doubt::ManyComparisons, Doubt::Drifted].map(open);
+        assert_eq!(amounts(&[&many, &drifted]), "anything between 5.0 % shorter and 30 % longer");
+        assert_eq!(amounts(&[&drifted, &drifted]), "for reasons that the table tells");
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use vtax_plan::model::{Cell, Plan};
 use vtax_stats::{
-    ALPHA, Bound, Direction, Drift, Group, Judgement, Prior, Ratio, after_looking, allowing, drift, judge,
-    judge_family, levels, log_ratios, moderated, prior,
+    ALPHA, Bound, Direction, Drift, Group, Judgement, MIN_TRIALS, Prior, Ratio, after_looking, allowing,
+    drift, judge, judge_family, levels, log_ratios, moderated, prior,
 };
 use vtax_store::record::{InvalidReason, TrialRecord, Validity};
 use vtax_store::summary::{Better, Borrowed, Comparison, Doubt, Verdict};
@@ -317,6 +317,10 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
         c.reason = format!("{who}left out: {why}");
         return;
     }
+    // Where fewer were asked for, or others are still to come, that is the reason.
+    if c.doubt == Some(Doubt::TooFew) && !(data.complete && data.plan.repeat.min as usize >= MIN_TRIALS) {
+        return;
+    }
     let lost = |reason: InvalidReason| {
         let of = |cell: &str| {
             let own = data.trials.iter().filter(|t| t.cell == cell);
@@ -339,6 +343,11 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
     let most = [disturbed, unsteady, limited].into_iter().max_by_key(|(trials, ..)| *trials);
     if let Some((trials @ 1.., doubt, what)) = most {
         c.doubt = Some(doubt);
+        let what = if trials == 1 {
+            what.replace("their limit", "its limit").replacen("were ", "was ", 1)
+        } else {
+            what.to_owned()
+        };
         c.reason = format!("too few trials: {trials} {what}");
     }
 }

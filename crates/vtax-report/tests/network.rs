@@ -202,6 +202,10 @@ fn stacks_are_figure_6() {
     for line in ["native over gigabit, congestion cubic", "vm-1g (TCG) over bridged, congestion reno"] {
         assert!(figure.contains(line), "{line}");
     }
+    // The picture of all paths has one congestion control, and says so.
+    let figure = part(&page, "links-figure-5");
+    assert!(figure.contains("Figure 5: transfers by scenario and window: congestion cubic"), "{figure}");
+    assert!(figure.contains("Only transfers with congestion cubic; all are in"), "{figure}");
     // Scenarios that the plan leaves out are rows that say so.
     assert!(part(&page, "links-not-repeated").contains("Name the path in the plan: mininet"));
     assert!(!page.contains("id=\"links-table-iii\""));

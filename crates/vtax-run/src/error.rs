@@ -14,6 +14,9 @@ pub enum RunError {
     /// Nothing of the plan can be measured here.
     #[error("nothing of this plan can be measured on this host: {0}")]
     NothingPossible(String),
+    /// Something of the plan can't be measured here, and all of it was asked for.
+    #[error("not everything of this plan can be measured on this host, so with --strict nothing is: {0}")]
+    NotAllPossible(String),
     /// The journal names a cell or measure that the plan doesn't have.
     #[error(
         "the journal has a trial of `{what}`, which the run's plan doesn't have: the run directory was changed"

@@ -26,10 +26,20 @@ struct Seen {
 }
 
 impl Seen {
+    /// The mean of the logarithms.
+    fn mean(&self) -> f64 {
+        let logs = &self.logs.values;
+        logs.iter().sum::<f64>() / logs.len() as f64
+    }
+
     /// How much one side seems to be of the other, whichever is worse.
     fn tax(&self) -> f64 {
-        let logs = &self.logs.values;
-        (logs.iter().sum::<f64>() / logs.len() as f64).abs().exp()
+        self.mean().abs().exp()
+    }
+
+    /// Which it is, and how it seems to differ from its baseline.
+    fn words(&self) -> String {
+        format!("{} ({:.2} times its baseline's {})", self.name, self.mean().exp(), self.logs.metric)
     }
 }
 
@@ -53,18 +63,35 @@ pub(crate) fn outlook(
     lost.retain(|s| differs(s));
     lost.sort_by(|a, b| b.tax().total_cmp(&a.tax()));
     lost.first()?;
-    let names: Vec<String> =
-        lost.iter().take(MOST_NAMES).map(|s| format!("{} ({:.2}x)", s.name, s.tax())).collect();
+    let names: Vec<String> = lost.iter().take(MOST_NAMES).map(|s| s.words()).collect();
     let more = lost.len().saturating_sub(MOST_NAMES);
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!(
-        "{}{made} rounds: of {all} comparisons that seem to differ, the {rounds} rounds that this run has time for will \
-         probably tell {}. Probably not told: {}{others}. {}",
+        "{}{made} rounds: of {}, {rounds} rounds ({}) will probably tell {}. Probably not told: {}{others}. {}",
         beginning(&plan.measures[measure]),
+        differing(all),
+        limit(plan, rounds),
         all - lost.len(),
         names.join(", "),
         advice(plan, measure, enough(plan, &seen, rounds))
     ))
+}
+
+/// So many comparisons that seem to differ.
+fn differing(all: usize) -> String {
+    match all {
+        1 => "1 comparison that seems to differ".to_owned(),
+        _ => format!("{all} comparisons that seem to differ"),
+    }
+}
+
+/// Why there are no more rounds.
+const fn limit(plan: &Plan, rounds: usize) -> &'static str {
+    if rounds >= plan.repeat.max as usize {
+        "all that `repeat` allows"
+    } else {
+        "all that `repeat.budget` has time for"
+    }
 }
 
 /// Whether a note of the journal is what was foreseen of this measure.
@@ -157,5 +184,25 @@ fn advice(plan: &Plan, measure: usize, enough: Option<usize>) -> String {
     match ways.as_slice() {
         [] => "A quieter machine would help.".to_owned(),
         ways => format!("What would tell all of them: {}.", ways.join("; or ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_seems_to_differ_is_told_with_its_direction() {
+        let seen = |values: &[f64]| Seen {
+            name: "vm.direct".to_owned(),
+            logs: Logs { test: String::new(), metric: "latency_p50", values: values.to_vec() },
+            asked_first: false,
+        };
+        let (more, less) = (seen(&[2.0_f64.ln(), 2.0_f64.ln()]), seen(&[0.5_f64.ln(), 0.5_f64.ln()]));
+        assert_eq!(more.words(), "vm.direct (2.00 times its baseline's latency_p50)");
+        assert_eq!(less.words(), "vm.direct (0.50 times its baseline's latency_p50)");
+        assert!((more.tax() - less.tax()).abs() < 1e-12, "one is as far from its baseline as the other");
+        assert_eq!(differing(1), "1 comparison that seems to differ");
+        assert_eq!(differing(3), "3 comparisons that seem to differ");
     }
 }

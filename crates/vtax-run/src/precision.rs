@@ -255,7 +255,7 @@ fn of_tests(record: &TrialRecord) -> Vec<Figure> {
     let figure = |test: &Observation| {
         let (metric, better, value) = match &test.result {
             Some(Finding::Network(found)) => of_test(&found.result),
-            Some(Finding::Storage(found)) => ("storage", Direction::Higher, found.result.iops()),
+            Some(Finding::Storage(found)) => ("storage_rate", Direction::Higher, found.result.iops()),
             _ => return None,
         };
         Some(Figure { test: test.name.clone(), metric, better, value })

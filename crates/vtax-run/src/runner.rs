@@ -145,8 +145,8 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     ///
-    /// [`RunError::NothingPossible`] where no cell is left, with `strict` where one isn't; [`RunError::Store`] where the
-    /// journal can't be read or written.
+    /// [`RunError::NothingPossible`] where no cell is left, [`RunError::NotAllPossible`] where one isn't, with `strict`;
+    /// [`RunError::Store`] where the journal can't be read or written.
     pub fn leave_out_impossible(
         &mut self,
         strict: bool,
@@ -165,7 +165,8 @@ impl<'a> Runner<'a> {
         }
         let all = left_out.len() == self.plan.cells.len();
         if let Some((index, reason)) = left_out.first().filter(|_| all || strict) {
-            return Err(RunError::NothingPossible(format!("{}: {reason}", self.plan.cells[*index].id)));
+            let why = format!("{}: {reason}", self.plan.cells[*index].id);
+            return Err(if all { RunError::NothingPossible(why) } else { RunError::NotAllPossible(why) });
         }
         for (index, reason) in left_out {
             self.leave_out(index, &reason)?;
@@ -315,10 +316,28 @@ impl<'a> Runner<'a> {
                 reason: ServiceFailed | TestbedFailed | MtuMismatch | ClockWrong,
                 detail,
             } if self.schedule.hopeless(slot.cell, slot.measure) => {
-                self.leave_out(slot.cell, &format!("it failed each time; the last: {detail}"))
+                let measure = &self.plan.measures[slot.measure].name;
+                // Of a pair's candidate it may be the only one, where its baseline was given up.
+                let attempts = match self.made(slot.cell, slot.measure) {
+                    1 => "1 attempt".to_owned(),
+                    made => format!("{made} attempts"),
+                };
+                self.leave_out(
+                    slot.cell,
+                    &format!(
+                        "no trial of `{measure}` counted in {attempts}, so no more trials of any measure \
+                         are made; the last: {detail}"
+                    ),
+                )
             }
             _ => Ok(()),
         }
+    }
+
+    /// Trials made of a cell and measure. The schedule's count is none any more where the cell was given up.
+    fn made(&self, cell: usize, measure: usize) -> usize {
+        let (cell, measure) = (&self.plan.cells[cell].id, &self.plan.measures[measure].name);
+        self.records.iter().filter(|record| record.cell == *cell && record.measure == *measure).count()
     }
 
     /// What its trials have come to.

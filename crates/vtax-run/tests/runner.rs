@@ -40,6 +40,8 @@ struct Fake {
     offered: RefCell<Vec<f64>>,
     stop_after: usize,
     stop: Stop,
+    /// Why latency trials are invalid.
+    reason: InvalidReason,
 }
 
 impl Fake {
@@ -51,6 +53,7 @@ impl Fake {
             offered: RefCell::default(),
             stop_after,
             stop,
+            reason: InvalidReason::MeasureFailed,
         }
     }
 }
@@ -78,7 +81,7 @@ impl Executor for Fake {
             Validity::Valid
         } else {
             self.offered.borrow_mut().extend(order.offered.map(|rate| rate.0));
-            Validity::Invalid { reason: InvalidReason::MeasureFailed, detail: "fake".into() }
+            Validity::Invalid { reason: self.reason, detail: "fake".into() }
         };
         Ok(Some(TrialRecord {
             cell: order.cell.id.clone(),
@@ -174,7 +177,9 @@ fn what_cannot_be_told_is_said_once_after_the_second_round() {
     let told = &notes[0];
     assert!(told.starts_with("capacity, after 2 rounds: ") && told.contains("container"), "{told}");
     // The VM's is plain.
-    assert!(told.contains("the 6 rounds") && !told.contains("vm."), "{told}");
+    assert!(told.contains("6 rounds (all that `repeat` allows)") && !told.contains("vm."), "{told}");
+    assert!(told.contains("of 2 comparisons that seem to differ"), "{told}");
+    assert!(told.contains(" (0.89 times its baseline's capacity). "), "which way it goes: {told}");
     assert!(
         told.contains("What would tell all of them: about ") && !told.contains("duet"),
         "a search is no duet: {told}"
@@ -235,6 +240,20 @@ fn a_cell_that_is_left_out_is_noted_once_and_not_tried() {
 }
 
 #[test]
+fn a_cell_that_fails_in_one_measure_is_left_out_of_all_with_that_reason() {
+    let (plan, directory) = (plan(), tempfile::tempdir().expect("a directory"));
+    let mut fake = Fake::new(Stop::default(), usize::MAX);
+    fake.reason = InvalidReason::ServiceFailed;
+    let mut store = create(&plan, &directory);
+    assert_eq!(go(&plan, &mut store, &mut fake, None), Ended::Completed);
+    let journal = std::fs::read_to_string(directory.path().join("run/journal.jsonl")).expect("a journal");
+    let reason = "left out: no trial of `latency` counted in 2 attempts, so no more trials of any measure are made; \
+                  the last: fake";
+    // Both cells, which have capacities.
+    assert_eq!(journal.matches(reason).count(), 2, "{journal}");
+}
+
+#[test]
 fn of_testbeds_with_one_name_each_is_asked_for_and_equal_ones_once() {
     let overrides = [
         "environments=[native, {vm: {count: [1, 4], memory: 256MiB}}]",
@@ -252,7 +271,11 @@ fn of_testbeds_with_one_name_each_is_asked_for_and_equal_ones_once() {
         (cell.environment.count > 1).then(|| "no memory for them".to_owned())
     };
     let refused = runner.leave_out_impossible(true, &mut too_many).expect_err("strict");
-    assert!(matches!(refused, RunError::NothingPossible(why) if why.ends_with("no memory for them")));
+    assert!(matches!(&refused, RunError::NotAllPossible(why) if why.ends_with("no memory for them")));
+    assert!(refused.to_string().starts_with("not everything of this plan can be measured"), "{refused}");
+    let none =
+        runner.leave_out_impossible(false, |_| Some("no memory".to_owned())).expect_err("no cell is left");
+    assert!(matches!(none, RunError::NothingPossible(_)), "{none}");
     assert_eq!(asked.len(), 3, "{asked:?}");
     runner.leave_out_impossible(false, |cell| (cell.environment.count > 1).then(String::new)).expect("noted");
     drop(runner);

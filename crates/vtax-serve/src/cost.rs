@@ -24,8 +24,10 @@ pub(crate) struct Cost {
 pub(crate) struct Spent {
     /// CPU time since the start.
     pub(crate) cpu: Nanos,
-    /// Share of a core over the last minute, or since the start.
+    /// Share of a core over this time.
     pub(crate) share: f64,
+    /// A minute or more, as long as nobody asked; less after the start.
+    pub(crate) over: Duration,
     /// Memory that is resident, in bytes.
     pub(crate) resident: u64,
 }
@@ -49,7 +51,7 @@ impl Cost {
         }
         let time = now.duration_since(from).as_secs_f64().max(0.001);
         let share = cpu.saturating_sub(before).as_secs_f64() / time;
-        Spent { cpu, share, resident: resident().unwrap_or_default() }
+        Spent { cpu, share, over: now.duration_since(from), resident: resident().unwrap_or_default() }
     }
 }
 

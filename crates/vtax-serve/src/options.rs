@@ -58,7 +58,7 @@ pub struct StartOptions {
 fn way_out(source: &std::io::Error) -> &'static str {
     match source.kind() {
         std::io::ErrorKind::AddrInUse => {
-            "; another server is there: give another port with --listen, 0 for any that is free"
+            "; another server is there: give another port, as in --listen 127.0.0.1:8094, or --listen 127.0.0.1:0 for any that is free"
         }
         _ => "",
     }
@@ -142,7 +142,7 @@ mod tests {
             let address = SocketAddr::from(([127, 0, 0, 1], 8093));
             ServeError::Listen { address, source: kind.into() }.to_string()
         };
-        assert!(refused(std::io::ErrorKind::AddrInUse).contains("another port with --listen"));
+        assert!(refused(std::io::ErrorKind::AddrInUse).contains("--listen 127.0.0.1:0 for any that is free"));
         assert_eq!(refused(std::io::ErrorKind::PermissionDenied), "cannot listen on 127.0.0.1:8093");
     }
 }

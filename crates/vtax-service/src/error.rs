@@ -184,6 +184,18 @@ pub enum ServiceError {
         /// Its last lines of output.
         lines: Vec<String>,
     },
+    /// It was ready, and one of the commands without which it is of no use failed.
+    #[error("service {service} runs, but could not be set up: {reason}{}{}", did(doing), said(lines))]
+    NotSetUp {
+        /// The service's name.
+        service: String,
+        /// Which command failed, and how.
+        reason: String,
+        /// What its processes were doing then, one by one.
+        doing: Vec<String>,
+        /// Its last lines of output.
+        lines: Vec<String>,
+    },
     /// The start was called off.
     #[error("service {service}: its start was called off")]
     CalledOff {
@@ -224,5 +236,25 @@ fn said(lines: &[String]) -> String {
     match lines {
         [] => "; it wrote nothing".to_owned(),
         lines => format!("; its last lines:\n  {}", lines.join("\n  ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_up_that_fails_is_not_told_as_a_service_that_is_late() {
+        let error = ServiceError::NotSetUp {
+            service: "storage".to_owned(),
+            reason: "tgtadm ended with exit code 22".to_owned(),
+            doing: vec!["tgtd is waiting".to_owned()],
+            lines: Vec::new(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "service storage runs, but could not be set up: tgtadm ended with exit code 22; its processes: tgtd is \
+             waiting; it wrote nothing"
+        );
     }
 }

@@ -88,9 +88,14 @@ impl Wait<'_> {
     /// Runs the commands without which a process that is ready is of no use.
     pub(crate) fn set_up(&self, recipe: &Recipe, shared: &Shared) -> Result<(), ServiceError> {
         for command in &recipe.setup {
-            run(command, recipe, self.deadline).map_err(|reason| self.never_ready(reason, shared))?;
+            run(command, recipe, self.deadline).map_err(|reason| self.not_set_up(reason, shared))?;
         }
         Ok(())
+    }
+
+    fn not_set_up(&self, reason: String, shared: &Shared) -> ServiceError {
+        let (doing, lines) = (self.tree.doing(), shared.last_lines());
+        ServiceError::NotSetUp { service: self.service.to_owned(), reason, doing, lines }
     }
 
     fn never_ready(&self, reason: String, shared: &Shared) -> ServiceError {

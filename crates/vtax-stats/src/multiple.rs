@@ -8,7 +8,7 @@
 
 use crate::ratio::{Bound, Ratio};
 use crate::student::{t_quantile, t_tail};
-use crate::verdict::{ALPHA, Doubt, Judgement, Verdict, judge};
+use crate::verdict::{ALPHA, Doubt, Judgement, Verdict, judge, judge_at};
 
 /// The level at which each of these p values may be judged, so that the family's is `alpha`: `alpha` over the number
 /// of comparisons that may all be equals for all that the p values say. What isn't a number counts as 1.
@@ -46,7 +46,7 @@ pub fn judge_family(ratios: &[Ratio], margin: f64, alpha: f64) -> Vec<Judgement>
         if !claimable(ratio) {
             return alone;
         }
-        let at = |level: f64| Judgement { level, ..judge(&widened(ratio, level), margin) };
+        let at = |level: f64| judge_at(&widened(ratio, level), margin, level);
         let same = at(equal);
         if same.verdict == Verdict::Equivalent {
             return same;
@@ -60,6 +60,8 @@ pub fn judge_family(ratios: &[Ratio], margin: f64, alpha: f64) -> Vec<Judgement>
                 let reason = "a real difference, though within the margin as far as it is known".to_owned();
                 Judgement { verdict, reason, ..corrected }
             }
+            // What would tell has to be enough for the interval that it is judged by.
+            (_, Verdict::Inconclusive) if corrected.doubt == Some(Doubt::TooWide) => corrected,
             // It couldn't be told alone either: the reason for that is the better one.
             (_, Verdict::Inconclusive) => {
                 Judgement { level: different, interval: corrected.interval, ..alone }
@@ -177,6 +179,21 @@ mod tests {
         let none = Ratio { interval: None, ..ratio(1.0, 0.1) };
         let judged = judge_family(&[none, family[2], none], 0.02, 0.05);
         assert_eq!(judged[1].verdict, Verdict::Worse);
+    }
+
+    #[test]
+    fn what_would_tell_is_enough_for_the_family() {
+        let family = [ratio(1.0, 0.1), ratio(1.0, 0.11), ratio(1.0, 0.12)];
+        let (alone, judged) = (judge(&family[0], 0.05), judge_family(&family, 0.05, 0.05));
+        let needed = |judgement: &Judgement| -> u32 {
+            let trials = judgement.reason.split("about ").nth(1).and_then(|rest| rest.split(' ').next());
+            trials.and_then(|trials| trials.parse().ok()).unwrap_or_else(|| panic!("{}", judgement.reason))
+        };
+        assert_eq!((alone.doubt, judged[0].doubt), (Some(Doubt::TooWide), Some(Doubt::TooWide)));
+        assert!(needed(&judged[0]) > needed(&alone), "{} | {}", alone.reason, judged[0].reason);
+        let (low, high) = judged[0].interval.unwrap();
+        let span = format!("from {:.0} % less to {:.0} % more", 100.0 * (1.0 - low), 100.0 * (high - 1.0));
+        assert!(judged[0].reason.contains(&span), "{span} | {}", judged[0].reason);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::interval::MIN_TRIALS;
 use crate::ratio::{Bound, Ratio};
+use crate::student::t_quantile;
 
 /// How often a single 95 % interval misses the truth, and the chance of any false claim in a family.
 pub const ALPHA: f64 = 0.05;
@@ -55,11 +56,16 @@ pub struct Judgement {
 /// - *inconclusive*: anything else, or no interval.
 #[must_use]
 pub fn judge(ratio: &Ratio, margin: f64) -> Judgement {
-    let (verdict, doubt, reason) = word(ratio, margin);
-    Judgement { verdict, reason, doubt, interval: ratio.interval, level: ALPHA }
+    judge_at(ratio, margin, ALPHA)
 }
 
-fn word(ratio: &Ratio, margin: f64) -> (Verdict, Option<Doubt>, String) {
+/// The same of a ratio whose interval misses the truth as often as `level` says.
+pub(crate) fn judge_at(ratio: &Ratio, margin: f64, level: f64) -> Judgement {
+    let (verdict, doubt, reason) = word(ratio, margin, level);
+    Judgement { verdict, reason, doubt, interval: ratio.interval, level }
+}
+
+fn word(ratio: &Ratio, margin: f64, level: f64) -> (Verdict, Option<Doubt>, String) {
     let unknown = |doubt, reason: String| (Verdict::Inconclusive, Some(doubt), reason);
     let margin = if margin.is_finite() { margin.max(0.0) } else { 0.0 };
     let edge = 1.0 + margin;
@@ -94,7 +100,7 @@ fn word(ratio: &Ratio, margin: f64) -> (Verdict, Option<Doubt>, String) {
     let (verdict, near) = match (low > 1.0, high < 1.0) {
         (true, _) => (Verdict::Worse, low),
         (_, true) => (Verdict::Better, 1.0 / high),
-        _ => return unknown(Doubt::TooWide, undecided(ratio, low, high, edge)),
+        _ => return unknown(Doubt::TooWide, undecided(ratio, (low, high), edge, level)),
     };
     let reason = if near > edge {
         format!("beyond the margin of {within}")
@@ -104,21 +110,44 @@ fn word(ratio: &Ratio, margin: f64) -> (Verdict, Option<Doubt>, String) {
     known(verdict, &reason)
 }
 
+/// Most trials that a text asks for.
+const MOST_NEEDED: usize = 200;
+
+/// Trials after which an interval at this level that is now `half` wide on either side is `target` wide, where new ones scatter as those
+/// there are; `None` where it takes more than [`MOST_NEEDED`].
+fn needed(ratio: &Ratio, half: f64, target: f64, level: f64) -> Option<usize> {
+    let trials = ratio.rounds.unwrap_or(ratio.candidate_trials.min(ratio.baseline_trials)).max(1);
+    let reach = |df: f64| t_quantile(1.0 - level / 2.0, df);
+    let error = half / reach(ratio.df);
+    // More trials have more degrees of freedom as well, which counts most where there are few.
+    let narrow = |n: usize| {
+        let times = n as f64 / trials as f64;
+        reach(ratio.df * times) * error / times.sqrt() <= target
+    };
+    let (mut least, mut most) = (trials, MOST_NEEDED);
+    if !narrow(most) {
+        return None;
+    }
+    while least < most {
+        let middle = usize::midpoint(least, most);
+        if narrow(middle) { most = middle } else { least = middle + 1 }
+    }
+    // They may scatter a little more.
+    Some((most as f64 * 1.1).ceil() as usize).filter(|needed| *needed <= MOST_NEEDED)
+}
+
 /// Why an interval around 1 that is wider than the margin decides nothing, and what would.
-fn undecided(ratio: &Ratio, low: f64, high: f64, edge: f64) -> String {
+fn undecided(ratio: &Ratio, (low, high): (f64, f64), edge: f64, level: f64) -> String {
     let half = (high / low).ln() / 2.0;
     let distance = ratio.tax.ln().abs();
     // Narrow enough is what either excludes 1 or fits into the margin, whichever comes first.
     let target = (edge.ln() - distance).max(distance);
-    let trials = ratio.rounds.unwrap_or(ratio.candidate_trials.min(ratio.baseline_trials)) as f64;
-    let needed = (trials * (half / target).powi(2) * 1.1).ceil();
     // In the metric's own terms: 10 % less capacity, where the cost is 11 % more.
     let (least, most) = ratio.better.own((low, high));
     let span = format!("anything from {} to {}", change(least), change(most));
-    if needed.is_finite() && needed <= 200.0 {
-        format!("{span} is possible; about {needed:.0} trials each would tell")
-    } else {
-        format!("{span} is possible; more than 200 trials each would be needed to tell")
+    match needed(ratio, half, target, level) {
+        Some(needed) => format!("{span} is possible; about {needed} trials each would tell"),
+        None => format!("{span} is possible; more than {MOST_NEEDED} trials each would be needed to tell"),
     }
 }
 
@@ -159,6 +188,21 @@ mod tests {
             scatter: None,
             unseen: 0.0,
         }
+    }
+
+    #[test]
+    fn trials_that_are_needed_shorten_the_interval_as_they_will() {
+        // Five trials a side, an interval of 0.9 to 1.1: to be within 5 % takes a half width of about that.
+        let found = ratio(0.9, 1.1);
+        let half = (1.1_f64 / 0.9).ln() / 2.0;
+        let alone = needed(&found, half, 0.05, ALPHA).unwrap();
+        let error = half / t_quantile(0.975, 8.0);
+        let reach = |n: usize| t_quantile(0.975, 8.0 * n as f64 / 5.0) * error * (5.0 / n as f64).sqrt();
+        let exact = (5..200).find(|n| reach(*n) <= 0.05).unwrap();
+        assert_eq!(alone, (exact as f64 * 1.1).ceil() as usize);
+        // By the width alone it would be a few more.
+        assert!((alone as f64) < 5.0 * (half / 0.05).powi(2) * 1.1, "{alone}");
+        assert_eq!(needed(&found, half, 1e-4, ALPHA), None);
     }
 
     #[test]

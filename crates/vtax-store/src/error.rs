@@ -40,7 +40,7 @@ pub enum StoreError {
         way_out: &'static str,
     },
     /// Another vtax writes to this run.
-    #[error("{} is in use by another vtax; wait until it is done or choose another --out", path.display())]
+    #[error("{} is in use by another vtax; wait until it is done, or stop it", path.display())]
     Locked {
         /// The run directory.
         path: PathBuf,
@@ -56,7 +56,8 @@ pub enum StoreError {
     },
     /// No space, or a quota or file size limit reached.
     #[error(
-        "no space left to write {}; finished trials are kept: free some space, then go on with `vtax run --resume`",
+        "no space left to write {}; what was written before is kept: free some space, then give the same \
+         command again, or go on with a run by `vtax run --resume RUN`",
         path.display()
     )]
     Full {

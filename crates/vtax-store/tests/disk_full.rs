@@ -48,7 +48,7 @@ fn fill(disk: &Path) {
     assert!(finished > 0);
     let text = error.to_string();
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
-    assert!(text.contains(path.to_str().unwrap()) && text.contains("--resume"), "{text}");
+    assert!(text.contains(path.to_str().unwrap()) && text.contains("--resume RUN"), "{text}");
     drop(run);
 
     let read = RunDir::open(&path).unwrap();

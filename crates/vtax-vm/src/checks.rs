@@ -1,6 +1,7 @@
 //! What `vtax doctor` finds out about virtual machines on this host.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use vtax_sys::check::Check;
@@ -49,10 +50,11 @@ fn describe(kernel: &GuestKernel) -> String {
 
 fn accelerator(qemu: &Qemu, kernel: &GuestKernel, cache: &Cache, refresh: bool) -> Check {
     const NAME: &str = "accelerator";
-    const FIX: &str = "use a host, or a nested set-up, whose KVM boots a stock kernel";
+    let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
+    let fix = way_to_kvm(opened.err().map(|e| e.kind()));
     let proof = match accel::prove(qemu, kernel, cache, refresh) {
         Ok(proof) => proof,
-        Err(e) => return Check::missing(NAME, e.to_string(), FIX),
+        Err(e) => return Check::missing(NAME, e.to_string(), fix),
     };
     let earlier = if proof.cached { " (proved before; --refresh repeats it)" } else { "" };
     if proof.accelerator == Accelerator::Kvm {
@@ -63,12 +65,20 @@ fn accelerator(qemu: &Qemu, kernel: &GuestKernel, cache: &Cache, refresh: bool) 
             let (line, evidence) = (proof.line(), proof.evidence());
             let found =
                 format!("{line}{earlier}; it boots a kernel in {:.1} s{evidence}", time.as_secs_f64());
-            Check::degraded(NAME, found, FIX)
+            Check::degraded(NAME, found, fix)
         }
         Ok(Err(reason)) => {
-            Check::missing(NAME, format!("{}, but: {reason}{}", proof.line(), proof.evidence()), FIX)
+            Check::missing(NAME, format!("{}, but: {reason}{}", proof.line(), proof.evidence()), fix)
         }
-        Err(e) => Check::missing(NAME, e.to_string(), FIX),
+        Err(e) => Check::missing(NAME, e.to_string(), fix),
+    }
+}
+
+/// What would give guests KVM, by what failed when it was opened: where this user may not, it says nothing of the host.
+const fn way_to_kvm(failed: Option<ErrorKind>) -> &'static str {
+    match failed {
+        Some(ErrorKind::PermissionDenied) => "sudo usermod -aG kvm $USER, and log in again",
+        _ => "use a host, or a nested set-up, whose KVM boots a stock kernel",
     }
 }
 
@@ -87,6 +97,13 @@ fn vhost(device: &Path) -> Check {
 mod tests {
     use super::*;
     use vtax_sys::check::State;
+
+    #[test]
+    fn who_may_not_open_kvm_needs_a_group_and_no_other_host() {
+        assert!(way_to_kvm(Some(ErrorKind::PermissionDenied)).contains("usermod -aG kvm"));
+        assert!(way_to_kvm(Some(ErrorKind::NotFound)).starts_with("use a host"));
+        assert!(way_to_kvm(None).starts_with("use a host"), "it opens, and boots nothing");
+    }
 
     #[test]
     fn a_missing_vhost_names_a_way_out() {

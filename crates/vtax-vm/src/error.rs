@@ -26,6 +26,12 @@ pub enum VmError {
         /// What was tried and what came of it.
         reason: String,
     },
+    /// There is no private copy of QEMU.
+    #[error("no private copy in {}", dir.display())]
+    NoPrivateQemu {
+        /// The cache that it would be in.
+        dir: PathBuf,
+    },
     /// There is no user-mode Linux, or it says nothing sensible about itself.
     #[error("user-mode Linux can't be used: {reason}; `vtax setup` brings it")]
     NoUml {

@@ -89,14 +89,14 @@ impl Observer for Progress {
         match event {
             RunEvent::Started { finished, owed, remaining } => {
                 let resumed = if *finished > 0 { format!("{finished} trials done, ") } else { String::new() };
-                self.line(&format!("{resumed}{owed} trials to go, about {}", span(*remaining)));
+                self.line(&format!("{resumed}{}", to_go(*owed, *remaining)));
             }
             RunEvent::TrialStarted { index, cell, measure, repetition, owed, remaining } => {
                 *self.trial() = format!(
-                    "trial {} · {cell} · {measure} · repetition {} · {owed} to go, about {}",
+                    "trial {} · {cell} · {measure} · repetition {} · {}",
                     index + 1,
                     repetition + 1,
-                    span(*remaining)
+                    to_go(*owed, *remaining)
                 );
                 self.status(&self.trial());
             }
@@ -197,11 +197,32 @@ fn latency(ns: u64) -> String {
     }
 }
 
+/// What is still to be measured. Beyond the least number of trials nobody knows how many there will be.
+fn to_go(owed: u32, remaining: Duration) -> String {
+    let s = if owed == 1 { "" } else { "s" };
+    match owed {
+        0 => "more rounds, until the taxes are known well enough".to_owned(),
+        _ => format!("at least {owed} trial{s} to go, about {}", span(remaining)),
+    }
+}
+
 /// A rough span of time: `45 s`, `3 min 20 s`.
 fn span(d: Duration) -> String {
     match d.as_secs() {
         s @ 0..90 => format!("{s} s"),
         s @ 90..600 => format!("{} min {} s", s / 60, s % 60 / 10 * 10),
         s => format!("{} min", s.div_ceil(60)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_go_is_the_least() {
+        assert_eq!(to_go(6, Duration::from_secs(45)), "at least 6 trials to go, about 45 s");
+        assert_eq!(to_go(1, Duration::from_secs(5)), "at least 1 trial to go, about 5 s");
+        assert_eq!(to_go(0, Duration::ZERO), "more rounds, until the taxes are known well enough");
     }
 }

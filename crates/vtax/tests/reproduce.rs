@@ -89,7 +89,7 @@ fn a_study_of_ones_own_is_checked() {
     let folder = tempfile::tempdir().expect("a directory");
     mine(folder.path());
     let name = folder.path().to_str().expect("UTF-8");
-    expect(&vtax(&["check", name]), 0, &["mine: 1 items, 2 claims", "1 are broken"]);
+    expect(&vtax(&["check", name]), 0, &["mine: 1 item, 2 claims", "1 are broken"]);
     let wrong = PLAN.replace("name: other", "name: another");
     std::fs::write(folder.path().join("plan.yaml"), wrong).expect("written");
     expect(&vtax(&["check", name]), 2, &["claim `same`, `other`", "no such cell"]);

@@ -88,8 +88,8 @@ pub(crate) fn start(
     let spare = spare_cpus(&allowed, allocation);
     if spare.is_none() && ft.mode.has_secondary() {
         notes.push(format!(
-            "both hosts of a pair share CPUs {}, so the copy's upkeep takes time from the guest; leave CPUs to the \
-             second by a smaller `budget.client_cpus`",
+            "the hosts of a pair share CPUs {}, so the copy's upkeep takes time from the guest: the others have CPUs \
+             of their own only where `budget.sut_cpus` and `budget.client_cpus` leave some",
             node.cpus
         ));
     }

@@ -38,13 +38,10 @@ const MOST_SYSTEMS: usize = 250;
 /// Published systems.
 pub(super) struct Nat(pub(super) NatOptions);
 
-/// Why nothing can be published on this host; `None` where it can. Tried in a namespace of its own.
-pub(super) fn obstacle() -> Option<String> {
-    let tried = Host::create().and_then(|host| {
-        let ports = Ports { outer: "lo", inner: "lo" };
-        host.load(&rules(NatOptions { masquerade: true }, &ports, &[(network(), network())]))
-    });
-    tried.err().map(|e| vtax_sys::chain(&e))
+/// Whether something can be published on this host. Tried in a namespace of its own.
+pub(super) fn tried() -> Result<()> {
+    let ports = Ports { outer: "lo", inner: "lo" };
+    Host::create()?.load(&rules(NatOptions { masquerade: true }, &ports, &[(network(), network())]))
 }
 
 impl PathBuilder for Nat {
@@ -56,7 +53,7 @@ impl PathBuilder for Nat {
     }
 
     fn obstacle(&self, _lab: &Lab) -> Option<String> {
-        obstacle()
+        tried().err().map(|e| vtax_sys::chain(&e))
     }
 
     fn build(&self, site: &mut Site<'_>) -> Result<Built> {

@@ -2,11 +2,16 @@
 
 use vtax_plan::model::{CardSharing, Controller, MininetSwitch, OvsOptions, UserNetwork};
 use vtax_sys::check::Check;
+use vtax_sys::{caps, chain};
 use vtax_topology::blueprint::Needs;
 
 use super::{nat, rootless, shared, vxlan, wireguard};
+use crate::error::{LabError, Result};
 use crate::program::Program;
 use crate::{dhcp, mininet, ovs};
+
+/// What installs the packages of paths.
+const INSTALL: &str = "vtax setup --paths";
 
 /// A package that some path needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,16 +72,15 @@ pub fn lab_packages() -> Vec<PathPackage> {
     ]
 }
 
-/// What paths can be built of here, for `vtax doctor`.
+/// What paths can be built of here, for `vtax doctor`, where that is no matter of namespaces.
 #[must_use]
 pub fn checks() -> Vec<Check> {
-    let fix = "vtax setup --paths";
     let point = |name: &str, found: &str, obstacle: Option<String>| match obstacle {
         None => Check::ok(name, found),
-        Some(reason) => Check::missing(name, reason, fix),
+        Some(reason) => Check::missing(name, reason, INSTALL),
     };
     let open_vswitch = match ovs::obstacle(OvsOptions::default()) {
-        Some(reason) => Check::missing("path ovs", reason, fix),
+        Some(reason) => Check::missing("path ovs", reason, INSTALL),
         None if ovs::kernel_has_datapath() => Check::ok("path ovs", "Open vSwitch, in the kernel"),
         None => Check::degraded(
             "path ovs",
@@ -89,18 +93,15 @@ pub fn checks() -> Vec<Check> {
         open_vswitch,
         point("path sdn (testcontroller)", "installed", ovs::controller_obstacle(Controller::Testcontroller)),
         point("path sdn (os-ken)", "installed", ovs::controller_obstacle(Controller::OsKen)),
-        point("path mininet", "installed", mininet::obstacle(MininetSwitch::LinuxBridge)),
         point("addresses by DHCP", "dnsmasq is installed", dhcp::obstacle()),
         point("path nic", "ssh is installed", ssh.find().err().map(|e| e.to_string())),
-        routers(),
     ]
 }
 
-/// What this kernel has for the paths of containers, each tried in a network namespace of its own. Call it where these can be
-/// made.
+/// What this kernel has for paths, each tried in a network namespace of its own. Call it where these can be made: in a
+/// controller, as a run has it, since some of it is another there for an ordinary user.
 pub(crate) fn kernel_checks() -> Vec<Check> {
-    let install = "vtax setup --paths";
-    let tried = |word: &str, found: &str, obstacle: Option<String>, fix: &str| match obstacle {
+    let point = |word: &str, found: &str, obstacle: Option<String>, fix: &str| match obstacle {
         None => Check::ok(format!("path {word}"), found),
         Some(reason) => Check::missing(format!("path {word}"), reason, fix),
     };
@@ -109,20 +110,37 @@ pub(crate) fn kernel_checks() -> Vec<Check> {
             CardSharing::Macvlan => ("macvlan", "sudo modprobe macvlan"),
             CardSharing::Ipvlan => ("ipvlan", "sudo modprobe ipvlan"),
         };
-        tried(word, "an interface that shares a card was made", shared::obstacle(sharing), fix)
+        point(word, "an interface that shares a card was made", shared::obstacle(sharing), fix)
     };
     let rootless = |network: UserNetwork| {
-        tried(network.word(), "its program is there", rootless::obstacle(network), install)
+        point(network.word(), "its program is there", rootless::obstacle(network), INSTALL)
     };
+    // No package lets an ordinary user have it.
+    let of_mininet = if caps::in_initial_user_namespace() { INSTALL } else { "run vtax as root" };
     vec![
-        tried("nat", "nftables took rules that translate addresses", nat::obstacle(), install),
-        tried("vxlan", "an end of a tunnel was made", vxlan::obstacle(), "sudo modprobe vxlan"),
+        point("mininet", "installed", mininet::obstacle(MininetSwitch::LinuxBridge), of_mininet),
+        tried("nat", "nftables took rules that translate addresses", nat::tried(), NAT_MODULES),
+        point("vxlan", "an end of a tunnel was made", vxlan::obstacle(), "sudo modprobe vxlan"),
         sharing(CardSharing::Macvlan),
         sharing(CardSharing::Ipvlan),
         rootless(UserNetwork::Pasta),
         rootless(UserNetwork::Slirp4netns),
-        tried("wireguard", "an end of a tunnel was made", wireguard::obstacle(), "sudo modprobe wireguard"),
+        tried("wireguard", "an end of a tunnel was made", wireguard::tried(), "sudo modprobe wireguard"),
+        routers(),
     ]
+}
+
+/// What loads the modules of nftables that translate addresses.
+const NAT_MODULES: &str = "sudo modprobe -a nf_tables nft_chain_nat nft_nat nft_masq nft_ct";
+
+/// A path that was tried: what isn't installed can be, what the kernel refused it may have a module for.
+fn tried(word: &str, found: &str, outcome: Result<()>, modules: &str) -> Check {
+    let name = format!("path {word}");
+    match outcome {
+        Ok(()) => Check::ok(name, found),
+        Err(missing @ LabError::NotInstalled { .. }) => Check::missing(name, missing.to_string(), INSTALL),
+        Err(refused) => Check::missing(name, chain(&refused), modules),
+    }
 }
 
 /// Whether routers can be had, and where those of an MPLS VPN would run.
@@ -138,5 +156,24 @@ fn routers() -> Check {
             format!("FRR; topologies with MPLS or VRF run in a guest: {reason}"),
             "sudo modprobe -a mpls_router mpls_iptunnel vrf ip_gre",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_installed_is_installed_and_what_is_refused_is_loaded() {
+        let fix = |outcome| tried("wireguard", "made", outcome, "sudo modprobe wireguard").fix;
+        let missing = LabError::NotInstalled { program: "wg", package: "wireguard-tools" };
+        let refused = LabError::Tool {
+            tool: "nft".to_owned(),
+            how: "exit code 1".to_owned(),
+            output: "Operation not supported".to_owned(),
+        };
+        assert_eq!(fix(Ok(())), None);
+        assert_eq!(fix(Err(missing)).as_deref(), Some(INSTALL));
+        assert_eq!(fix(Err(refused)).as_deref(), Some("sudo modprobe wireguard"));
     }
 }

@@ -36,14 +36,12 @@ const END: &str = "wg0";
 /// Nodes at the ends of a tunnel.
 pub(super) struct Wireguard;
 
-/// Why there can be no tunnel on this host; `None` where there can. Tried in a namespace of its own.
-pub(super) fn obstacle() -> Option<String> {
-    let tried = hosts::create().and_then(|inside| {
-        let what = || "make an end of a WireGuard tunnel".to_owned();
-        Netlink::open_in(&inside).and_then(|mut n| n.send(create_wireguard(END))).during(what)?;
-        WG.find().map(drop)
-    });
-    tried.err().map(|e| vtax_sys::chain(&e))
+/// Whether there can be a tunnel on this host. Tried in a namespace of its own.
+pub(super) fn tried() -> Result<()> {
+    let inside = hosts::create()?;
+    let what = || "make an end of a WireGuard tunnel".to_owned();
+    Netlink::open_in(&inside).and_then(|mut n| n.send(create_wireguard(END))).during(what)?;
+    WG.find().map(drop)
 }
 
 impl PathBuilder for Wireguard {
@@ -53,7 +51,7 @@ impl PathBuilder for Wireguard {
     }
 
     fn obstacle(&self, _lab: &Lab) -> Option<String> {
-        obstacle()
+        tried().err().map(|e| vtax_sys::chain(&e))
     }
 
     fn build(&self, site: &mut Site<'_>) -> Result<Built> {

@@ -145,7 +145,8 @@ pub(crate) fn case(options: LabOptions) {
     let refused = lab.build(&stage::spec(vtax_plan::model::EnvironmentKind::Native, gone)).unwrap_err();
     let text = vtax_sys::chain(&refused);
     assert!(
-        text.contains("root@10.98.200.2: vtax can't be started there") && text.contains("Connection refused"),
+        text.contains("host root@10.98.200.2: vtax can't be started there")
+            && text.contains("Connection refused"),
         "{text}"
     );
 }

@@ -41,9 +41,9 @@ pub enum MeasureKind {
 /// A search for the highest rate within limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CapacityMeasure {
-    /// Rate of the first step.
+    /// Rate at which the search begins where neither an earlier trial nor a closed loop tells where.
     pub start: Rate,
-    /// No step goes above this rate.
+    /// No step of the search goes above this rate; a closed loop before it is not held to it.
     pub max: Rate,
     /// The search ends when the bracket is narrower than this share of its lower bound.
     pub precision: Share,

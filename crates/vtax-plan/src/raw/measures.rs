@@ -11,9 +11,11 @@ raw! {
     struct CapacityRaw = "`capacity`" {
         /// Name in reports.
         optional name: String,
-        /// Rate of the first step.
+        /// Rate at which the search begins where nothing tells where: first a closed loop of `settle` and `step`
+        /// is made (not for calls of `sip`), and the search begins near its throughput; later trials of a cell
+        /// begin at what earlier ones found.
         default start: Rate = "500/s",
-        /// No step goes above this rate.
+        /// No step of the search goes above this rate; the closed loop before it is not held to it.
         default max: Rate = "1000000/s",
         /// The search ends when the bracket is narrower than this share of its lower bound.
         default precision: Share = "5%",

@@ -48,17 +48,27 @@ pub(crate) fn counts_in(counts: &Many<u32>, none: &str, most: u32, report: &mut 
     }
 }
 
-/// Refuses shares outside of (`above`, `below`).
-pub(crate) fn share_in(
-    share: &Spanned<Share>,
-    key: &str,
-    above: f64,
-    below: f64,
-    report: &mut Report,
-) -> Share {
-    if !(share.value.0 > above && share.value.0 < below) {
-        let (above, below) = (Share(above), Share(below));
-        report.error(share.span, format!("`{key}` must be above {above} and below {below}"));
+/// Which shares a key takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shares {
+    /// More than nothing, less than all.
+    Part,
+    /// All, too.
+    UpToAll,
+    /// Nothing, too.
+    FromNothing,
+}
+
+/// Refuses shares that a key doesn't take.
+pub(crate) fn share_in(share: &Spanned<Share>, key: &str, taken: Shares, report: &mut Report) -> Share {
+    let value = share.value.0;
+    let (fits, words) = match taken {
+        Shares::Part => (value > 0.0 && value < 1.0, "above 0% and below 100%"),
+        Shares::UpToAll => (value > 0.0 && value <= 1.0, "above 0% and at most 100%"),
+        Shares::FromNothing => ((0.0..1.0).contains(&value), "at least 0% and below 100%"),
+    };
+    if !fits {
+        report.error(share.span, format!("`{key}` must be {words}"));
     }
     share.value
 }
@@ -72,8 +82,12 @@ pub(crate) fn duration_in(
     report: &mut Report,
 ) -> Nanos {
     if duration.value < least || duration.value > most {
-        let least = if least.0 <= 1 { "more than 0s".to_owned() } else { format!("at least {least}") };
-        report.error(duration.span, format!("`{key}` must be {least} and at most {most}"));
+        let least = match least {
+            Nanos::ZERO => String::new(),
+            Nanos(1) => "more than 0s and ".to_owned(),
+            least => format!("at least {least} and "),
+        };
+        report.error(duration.span, format!("`{key}` must be {least}at most {most}"));
     }
     duration.value
 }

@@ -7,7 +7,7 @@ use crate::cards;
 use crate::diagnose::{Report, listed, nearest};
 use crate::family::ftp;
 use crate::family::storage::mounted::impossible;
-use crate::model::{Cell, Environment, NetPath, PathKind, Service, Systems, Workload};
+use crate::model::{Cell, Environment, EnvironmentKind, NetPath, PathKind, Service, Systems, Workload};
 use crate::raw::BaselineRaw;
 use crate::source::{Span, Spanned};
 
@@ -17,6 +17,9 @@ const MAX_CELL_TEXT: usize = 64 << 20;
 const MAX_SCRIPT_TEXT: usize = 48 << 20;
 /// Bytes of a system beside a service's own without its texts.
 const BESIDE_BYTES: usize = 1 << 10;
+/// Why plans with a protected virtual machine have some paths only without any.
+const LIKE_PAIRS: &str = "a plan with protected virtual machines builds all its virtual machines like them, \
+    and these can't be on this path";
 
 pub(super) struct Parts<'a> {
     pub(super) environments: Vec<Named<Environment>>,
@@ -50,7 +53,7 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
     let mut cells = Vec::with_capacity(count);
     let mut keys = Vec::with_capacity(count);
     let mut ids = Ids::default();
-    let mut left_out = None;
+    let mut left_out = Vec::new();
     for (s, service) in all(&parts.services) {
         for (p, path) in all(&parts.paths) {
             for (w, workload) in parts.workloads.0.iter().enumerate() {
@@ -59,16 +62,13 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
                         if !path.value.kind.suits(&environment.value.kind) {
                             continue;
                         }
-                        let kinds = (&environment.value.kind, &path.value.kind);
-                        let served = (&service.value.kind, &workload.value);
-                        let why = impossible(kinds.0, kinds.1, served.0, served.1)
-                            .or_else(|| ftp::resolve::impossible(served.0, served.1));
-                        let why = why.map(str::to_owned).or_else(|| cards::impossible(kinds.0, &path.value));
-                        if let Some(why) = why {
-                            left_out.get_or_insert((&service.value.name, &environment.value.name, why));
+                        let key = Key { environment: e, path: p, service: s, workload: w, systems: b };
+                        let combined = (&environment.value, &path.value, &service.value);
+                        if let Some(left) = LeftOut::of(key, combined, &workload.value) {
+                            left_out.push(left);
                             continue;
                         }
-                        keys.push(Key { environment: e, path: p, service: s, workload: w, systems: b });
+                        keys.push(key);
                         cells.push(cell((environment, path, service), workload, &systems.value, &mut ids));
                     }
                 }
@@ -76,7 +76,7 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
         }
     }
     let baseline = baseline.inspect(|baseline| pair(&mut cells, &keys, baseline));
-    check_left(&cells, &keys, left_out, (parts, baseline.as_ref(), services_span), report);
+    check_left(&cells, &keys, &left_out, (parts, baseline.as_ref(), services_span), report);
     cells
 }
 
@@ -135,33 +135,89 @@ fn cell(
 fn check_left(
     cells: &[Cell],
     keys: &[Key],
-    left_out: Option<(&String, &String, String)>,
+    left_out: &[LeftOut<'_>],
     (parts, baseline, services_span): (&Parts<'_>, Option<&Baseline>, Span),
     report: &mut Report,
 ) {
-    if let (true, Some((service, environment, why))) = (cells.is_empty(), &left_out) {
-        let text = format!("no cell is left: `{service}` can't be in `{environment}`, as {why}");
-        report.error(services_span, text);
+    if let (true, Some(left)) = (cells.is_empty(), left_out.first()) {
+        report.error(services_span, format!("no cell is left: {}", left.words()));
         return;
     }
     let Some(baseline) = baseline else { return };
-    match (&left_out, lonely(cells, keys, baseline)) {
-        (Some((service, environment, why)), Some(cell)) => {
+    let Some((cell, key)) = lonely(cells, keys, baseline) else { return };
+    let missing = baseline.of(key);
+    match left_out.iter().find(|left| Some(left.key) == missing) {
+        Some(left) => {
             let text = format!("`{}` has nothing to be compared with", cell.id);
-            report.error(parts.baseline.span, text).help(format!(
-                "`{service}` can't be in `{environment}`, as {why}: name a service that all are compared with, \
-                 `baseline: {{environment: ..., service: ...}}`, or another environment"
-            ));
+            report.error(parts.baseline.span, text).help(format!("{}: {}", left.words(), left.way_out()));
         }
-        _ => check_compared(cells, keys, baseline, parts, report),
+        None => check_compared(cell, baseline, parts, report),
     }
 }
 
 /// A cell that would be compared with nothing.
-fn lonely<'c>(cells: &'c [Cell], keys: &[Key], baseline: &Baseline) -> Option<&'c Cell> {
+fn lonely<'c>(cells: &'c [Cell], keys: &'c [Key], baseline: &Baseline) -> Option<(&'c Cell, &'c Key)> {
     let is_baseline = |key: &Key| baseline.of(key) == Some(*key);
-    let mut all = cells.iter().zip(keys);
-    all.find(|(cell, key)| cell.baseline.is_none() && !is_baseline(key)).map(|(cell, _)| cell)
+    cells.iter().zip(keys).find(|(cell, key)| cell.baseline.is_none() && !is_baseline(key))
+}
+
+/// A combination that makes no cell.
+struct LeftOut<'a> {
+    key: Key,
+    environment: &'a str,
+    path: &'a str,
+    service: &'a str,
+    why: String,
+    /// Whether the environment can't be on the path, whatever serves.
+    off_path: bool,
+}
+
+impl<'a> LeftOut<'a> {
+    /// Of a combination that can't be; `None` where it can.
+    fn of(
+        key: Key,
+        (environment, path, service): (&'a Environment, &'a NetPath, &'a Service),
+        workload: &Workload,
+    ) -> Option<Self> {
+        let served = impossible(&environment.kind, &path.kind, &service.kind, workload)
+            .or_else(|| ftp::resolve::impossible(&service.kind, workload));
+        let (why, off_path) = match served {
+            Some(why) => (why.to_owned(), false),
+            None => (cards::impossible(&environment.kind, path)?, true),
+        };
+        Some(Self {
+            key,
+            environment: &environment.name,
+            path: &path.name,
+            service: &service.name,
+            why,
+            off_path,
+        })
+    }
+
+    /// What can't be, and why.
+    fn words(&self) -> String {
+        let Self { environment, path, service, why, .. } = self;
+        if self.off_path {
+            format!("`{environment}` can't be on `{path}`, as {why}")
+        } else {
+            format!("`{service}` can't be in `{environment}`, as {why}")
+        }
+    }
+
+    /// What to do where others are to be compared with it.
+    fn way_out(&self) -> String {
+        if self.off_path {
+            format!(
+                "make `{}` able to be on `{}` (`mtu`, `addresses`, `cards`), or name another environment",
+                self.environment, self.path
+            )
+        } else {
+            "name a service that all are compared with, `baseline: {environment: ..., service: ...}`, or \
+             another environment"
+                .to_owned()
+        }
+    }
 }
 
 /// Refuses paths that no environment of the plan can be at the end of.
@@ -173,7 +229,8 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
             continue;
         }
         let word = kind.word();
-        let protected = environments().all(|kind| kind.is_pair());
+        // One that is protected makes pairs of all.
+        let protected = environments().any(EnvironmentKind::is_pair);
         let (why, way_out) = match kind {
             PathKind::Mininet(_) => ("its hosts are network namespaces", "add `native` to the environments"),
             PathKind::Shared(_) | PathKind::Rootless(_) | PathKind::Wireguard => (
@@ -183,9 +240,12 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
             PathKind::Nic(_) => {
                 ("the service runs on the remote host itself", "add `native` to the environments")
             }
+            PathKind::Bridged(_) | PathKind::VmVm(_) if protected => {
+                (LIKE_PAIRS, "measure this path in a plan without `fault_tolerance`")
+            }
             _ if protected => (
-                "the cards of a protected virtual machine come and go with its hosts",
-                "add `native`, `container` or a plain `vm` to the environments",
+                LIKE_PAIRS,
+                "add `native` or `container`, measure this path in a plan without `fault_tolerance`",
             ),
             _ => ("the service must be in a virtual machine", "add `vm` to the environments"),
         };
@@ -212,9 +272,8 @@ fn check_cards(parts: &Parts<'_>, report: &mut Report) {
     }
 }
 
-/// Refuses cells that would be compared with nothing because their path doesn't suit the baseline.
-fn check_compared(cells: &[Cell], keys: &[Key], baseline: &Baseline, parts: &Parts<'_>, report: &mut Report) {
-    let Some(cell) = lonely(cells, keys, baseline) else { return };
+/// Refuses a cell that would be compared with nothing because its path or its `count` doesn't suit the baseline.
+fn check_compared(cell: &Cell, baseline: &Baseline, parts: &Parts<'_>, report: &mut Report) {
     let count = cell.environment.count;
     let never = baseline.environments.len() > 1
         && baseline.environments.iter().all(|number| baseline.counts.get(*number) != Some(&count));

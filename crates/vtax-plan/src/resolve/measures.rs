@@ -3,7 +3,7 @@
 use vtax_units::Nanos;
 
 use super::check::{
-    LONGEST, SHORTEST_STEP, check_load, check_name, duration_in, highest_in, rate_in, share_in,
+    LONGEST, SHORTEST_STEP, Shares, check_load, check_name, duration_in, highest_in, rate_in, share_in,
 };
 use super::ft;
 use crate::decode::Many;
@@ -96,7 +96,7 @@ fn capacity(raw: &CapacityRaw, plan: &PlanRaw, report: &mut Report) -> Measure {
         let (start, max) = (raw.start.value, raw.max.value);
         report.error(raw.start.span, format!("the search starts at {start}, above its `max` of {max}"));
     }
-    share_in(&limits.errors, "errors", -1e-9, 1.0, report);
+    share_in(&limits.errors, "errors", Shares::FromNothing, report);
     let workload = plan.workload.as_ref().and_then(|w| w.value.items.first());
     let default = Spanned { value: Limits::P99, span: raw.limits.span };
     let p99 = limits.p99.as_ref().or_else(|| limits.p95.is_none().then_some(&default));
@@ -112,7 +112,7 @@ fn capacity(raw: &CapacityRaw, plan: &PlanRaw, report: &mut Report) -> Measure {
     let kind = CapacityMeasure {
         start: raw.start.value,
         max: raw.max.value,
-        precision: share_in(&raw.precision, "precision", 0.0, 1.0, report),
+        precision: share_in(&raw.precision, "precision", Shares::Part, report),
         step: duration_in(&raw.step, "step", SHORTEST_STEP, LONGEST, report),
         settle: raw.settle.value,
         arrivals: raw.arrivals.value.0,

@@ -53,7 +53,17 @@ impl Parts {
             Split::Total => equal_part(self.memory, all),
             Split::Each => self.memory,
         };
-        if all > 1 && part < least {
+        if all > 1 && part < least && self.split == Split::Each {
+            report
+                .error(
+                    span,
+                    format!(
+                        "a system needs at least {least} of memory, and `budget.sut_memory` is {} for each",
+                        self.memory
+                    ),
+                )
+                .help(format!("raise it to {least}, or give virtual machines a `memory` of their own"));
+        } else if all > 1 && part < least {
             let needed = Bytes(least.0.saturating_mul(u64::from(all)));
             report
                 .error(

@@ -42,8 +42,16 @@ pub(super) fn refused(refusal: &Refusal) -> String {
 
 pub(super) fn render(c: &RunComparison) -> String {
     let strict = c.gate.is_some_and(|g| g.strict);
-    let count = |kind| c.rows.iter().filter(|r| case(r, strict) == kind).count().to_string();
-    let (tests, failures, skipped) = (c.rows.len().to_string(), count(Case::Failed), count(Case::Skipped));
+    let count = |kind| c.rows.iter().filter(|r| case(r, strict) == kind).count();
+    // What was asked for and isn't there is a test as well, of which nothing can be told.
+    let missing: &[String] = if c.gate.is_some() { &c.missing } else { &[] };
+    let count = |kind| {
+        let missing =
+            if kind == if strict { Case::Failed } else { Case::Skipped } { missing.len() } else { 0 };
+        (count(kind) + missing).to_string()
+    };
+    let tests = (c.rows.len() + missing.len()).to_string();
+    let (failures, skipped) = (count(Case::Failed), count(Case::Skipped));
     let counts = [
         ("tests", tests.as_str()),
         ("failures", &failures),
@@ -58,6 +66,9 @@ pub(super) fn render(c: &RunComparison) -> String {
     xml.open("testsuite", &[&[("name", plan.as_str())], &counts[..]].concat()).fixed("\n");
     for row in &c.rows {
         test_case(&mut xml, &plan, row, strict, c);
+    }
+    for text in missing {
+        missing_case(&mut xml, &plan, &printable(text), strict);
     }
     let mut lines =
         vec![c.headline.clone(), format!("A {}", side_text(&c.a)), format!("B {}", side_text(&c.b))];
@@ -95,6 +106,15 @@ fn test_case(xml: &mut Markup, plan: &str, row: &Row, strict: bool, c: &RunCompa
             xml.element("system-out", &[], &printable(&figures));
         }
     }
+    xml.close("testcase").fixed("\n");
+}
+
+fn missing_case(xml: &mut Markup, plan: &str, text: &str, strict: bool) {
+    xml.open("testcase", &[("classname", plan), ("name", text), ("time", "0")]);
+    match strict {
+        true => xml.element("failure", &[("type", "cant-tell"), ("message", text)], text),
+        false => xml.empty("skipped", &[("message", text)]),
+    };
     xml.close("testcase").fixed("\n");
 }
 

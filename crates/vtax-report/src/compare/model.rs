@@ -45,6 +45,9 @@ pub struct RunComparison {
     pub changes: Vec<String>,
     /// One per cell, measure and metric that both runs were to measure.
     pub rows: Vec<Row>,
+    /// Metrics that were asked for by name and of which neither run has a figure, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// What only one of the two plans has.
     pub only: Vec<OnlyIn>,
     /// What the rows were held to; `None` without a limit.

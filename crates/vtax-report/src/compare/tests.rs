@@ -407,11 +407,25 @@ fn hostile() -> RunComparison {
         warnings: vec!["Other machine: CPU is x in A, y in B.".to_owned()],
         changes: Vec::new(),
         rows,
+        missing: Vec::new(),
         only: vec![OnlyIn { run: "A".to_owned(), cell: None, measure: Some("latency".to_owned()) }],
         gate,
     };
     c.headline = table::headline(&c);
     c
+}
+
+#[test]
+fn what_was_asked_for_and_is_in_neither_run_is_a_test_as_well() {
+    let mut c = hostile();
+    c.missing = vec!["latency, p99 (latency_p99) is in neither run.".to_owned()];
+    for (strict, word) in [(true, "<failure type=\"cant-tell\""), (false, "<skipped")] {
+        c.gate = c.gate.map(|gate| Gate { strict, ..gate });
+        let xml = c.junit();
+        assert!(well_formed(&xml) && xml.contains(&format!("tests=\"{}\"", c.rows.len() + 1)), "{xml}");
+        let last = xml.split("<testcase").last().unwrap();
+        assert!(last.contains("latency_p99") && last.contains(word), "{xml}");
+    }
 }
 
 #[test]

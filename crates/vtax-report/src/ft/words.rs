@@ -39,6 +39,7 @@ pub(crate) fn sentence(series: &Series<'_>) -> String {
     said.extend(figure(series, "rebuild").map(|f| rebuilt(&f)));
     if let Some(c) = series.connections() {
         said.push(match c.open - c.kept {
+            0 if c.open == 1 => "The one connection that was open was kept.".to_owned(),
             0 => format!("All {} connections that were open were kept.", c.open),
             lost => format!("{lost} of {} open connections were lost.", c.open),
         });

@@ -43,7 +43,9 @@ fn section(data: &RunData, summary: &Summary) -> Markup {
         };
         let Some((measure, bars)) = first(true).or_else(|| first(false)) else { continue };
         let caption = titled(
-            &format!("CPU time per request by layer, {measure}; from the service outwards to the host"),
+            &format!(
+                "Mean CPU time per request by layer, over trials, {measure}; from the service outwards to the host"
+            ),
             &group.label,
         );
         let keys: Vec<_> = LAYERS

@@ -39,7 +39,10 @@ fn section(data: &RunData) -> Markup {
             if curves.is_empty() {
                 continue;
             }
-            let caption = titled(&format!("Latency by percentile, {measure}"), &group.label);
+            let caption = titled(
+                &format!("Latency by percentile, {measure}; requests of all valid trials together"),
+                &group.label,
+            );
             let keys: Vec<_> = curves.iter().map(|c| (series(c.position), c.label.clone())).collect();
             let picture = responsive(|w| percentiles(&curves, &caption, LATENCY, w));
             m.add(&figure(&caption, &keys, &picture)).add(&percentile_table(&curves));

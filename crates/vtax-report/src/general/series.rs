@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use vtax_load::{Interval, LatencyHistogram, Sample};
+use vtax_plan::model::EnvironmentKind;
 use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::{ProbeRow, RunDir, StoreError, TrialDir};
 
@@ -218,11 +219,14 @@ fn density(record: &TrialRecord, trial: &TrialDir) -> Result<Density, StoreError
         cells: vec![0; COLUMNS * ROWS],
     };
     let column_per_ns = COLUMNS as f64 / (seconds * 1e9);
-    density.requests = trial.for_each_sample(|s| {
+    let mut answered = 0;
+    trial.for_each_sample(|s| {
         if s.outcome == 0 {
+            answered += 1;
             density.add(s, column_per_ns);
         }
     })?;
+    density.requests = answered;
     Ok(density)
 }
 
@@ -246,7 +250,12 @@ pub(crate) fn probes(run: &RunDir, data: &RunData, damage: &mut Vec<String>) -> 
     for cell in &data.plan.cells {
         let valid = || data.trials.iter().filter(|t| t.cell == cell.id && t.validity == Validity::Valid);
         let Some(record) = valid().find(|t| load(t).is_some()).or_else(|| valid().next()) else { continue };
-        if let Some(probed) = note(probed(record, &run.trial(record.index)), damage).flatten() {
+        let hypervisor = match cell.environment.kind {
+            EnvironmentKind::Uml => "user-mode Linux",
+            _ => "QEMU",
+        };
+        let probed = probed(record, &run.trial(record.index), hypervisor);
+        if let Some(probed) = note(probed, damage).flatten() {
             all.push(probed);
         }
     }
@@ -291,7 +300,8 @@ impl Moment {
 
 type Moments = Vec<(f64, Moment)>;
 
-fn probed(record: &TrialRecord, trial: &TrialDir) -> Result<Option<Probed>, StoreError> {
+/// `hypervisor` is what the process is called that is a guest's machine.
+fn probed(record: &TrialRecord, trial: &TrialDir, hypervisor: &str) -> Result<Option<Probed>, StoreError> {
     let mut nodes: BTreeMap<String, BTreeMap<u64, Moment>> = BTreeMap::new();
     trial.for_each_probe_row(|r| {
         if !nodes.contains_key(r.node) {
@@ -310,7 +320,10 @@ fn probed(record: &TrialRecord, trial: &TrialDir) -> Result<Option<Probed>, Stor
         network: Vec::new(),
     };
     let guest = nodes.contains_key(HYPERVISOR);
-    let mut host = false;
+    // Whose kernel is the host's: that of who watches a guest from outside, as the client may be in a guest too.
+    let mut host =
+        if guest { Some(HYPERVISOR.to_owned()) } else { nodes.keys().find(|node| *node != SUT).cloned() };
+    host = host.or_else(|| nodes.keys().next().cloned());
     for (node, moments) in nodes {
         // Each kernel has a clock of its own: what they share is the start of the trial.
         let Some((&first, _)) = moments.first_key_value() else { continue };
@@ -321,11 +334,10 @@ fn probed(record: &TrialRecord, trial: &TrialDir) -> Result<Option<Probed>, Stor
         if guest && node == SUT {
             probed.cpu.push(("whole guest".to_owned(), rate(&moments, |m| m.cpu_ns, 1e-9)));
             probed.memory.push(("whole guest".to_owned(), level(&moments, |m| m.memory)));
-        } else if !host {
-            host = true;
+        } else if host.as_ref() == Some(&node) {
             probed.cpu.push(("whole host".to_owned(), rate(&moments, |m| m.cpu_ns, 1e-9)));
         }
-        let own = if node == HYPERVISOR { "QEMU".to_owned() } else { format!("{node}'s own") };
+        let own = if node == HYPERVISOR { hypervisor.to_owned() } else { format!("{node}'s own") };
         if moments.iter().any(|m| m.1.tasks_ns > 0.0) {
             probed.cpu.push((own.clone(), rate(&moments, |m| m.tasks_ns, 1e-9)));
         }

@@ -107,7 +107,7 @@ fn group_density(data: &RunData, all: &[Density], group: &Group<'_>, measure: &s
     }
     grid.close("div");
     let what = format!(
-        "Every single request of all valid trials, {measure}: {requests} of them, by time and latency; \
+        "Every answered request of all valid trials, {measure}: {requests} of them, by time and latency; \
          the darker, the more"
     );
     figure(&titled(&what, group), &[], &grid)

@@ -244,13 +244,16 @@ fn doubts(summary: &Summary) -> Vec<String> {
     let mut said = Vec::new();
     let drifted = of(Doubt::Drifted);
     if drifted > 0 {
-        said.push(format!("The environment drifted: {drifted} comparisons have no verdict because of it."));
+        let have = if drifted == 1 { "comparison has" } else { "comparisons have" };
+        said.push(format!("The environment drifted: {drifted} {have} no verdict because of it."));
     }
     let below = of(Doubt::BelowDetectable);
     if below > 0 {
-        said.push(format!(
-            "{below} comparisons show effects below what this testbed can tell apart, and have no verdict."
-        ));
+        let text = "below what this testbed can tell apart, and";
+        said.push(match below {
+            1 => format!("1 comparison shows an effect {text} has no verdict."),
+            _ => format!("{below} comparisons show effects {text} have no verdict."),
+        });
     }
     debug_assert!(
         summary.comparisons.iter().all(|c| (c.doubt.is_some()) == (c.verdict == Verdict::Inconclusive))

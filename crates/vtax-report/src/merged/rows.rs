@@ -202,6 +202,8 @@ fn for_hosts(reason: &str) -> String {
             "the baseline was never driven to its limit",
             "the baseline was not driven to its limit on every host",
         ),
+        ("neither side was driven to its limit", "neither side was driven to its limit on every host"),
+        ("trials each", "hosts in all"),
         ("trials", "hosts"),
     ];
     words.iter().fold(reason.to_owned(), |text, (trials, hosts)| text.replace(trials, hosts))

@@ -161,6 +161,12 @@ pub struct History {
 }
 
 impl History {
+    /// Whether its values are taxes, which are made of rounds.
+    #[must_use]
+    pub fn is_of_tax(&self) -> bool {
+        self.wanted.of == Of::Tax
+    }
+
     /// A history of runs that can be compared with this one.
     #[must_use]
     pub fn of(reference: Stored, wanted: Wanted) -> Self {

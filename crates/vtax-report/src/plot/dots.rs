@@ -71,7 +71,8 @@ fn environment(svg: &mut Svg, frame: &Frame, d: &Dots, (middle, unit): (f64, &st
         svg.text("value", (frame.right + 12.0, middle + 4.0), Anchor::Start, &value);
     }
     svg.line("row", (frame.left, middle), (frame.right, middle));
-    let tip = format!("{}: median of {} trials {value}", d.label, d.values.len());
+    let trials = if d.values.len() == 1 { "trial" } else { "trials" };
+    let tip = format!("{}: median of {} {trials} {value}", d.label, d.values.len());
     if let Some((low, high)) = d.interval {
         let (a, b) = (frame.x(low), frame.x(high).max(frame.x(low) + 1.0));
         let bar = format!("M{} {m}H{}", number(a), number(b), m = number(middle + 7.0));

@@ -25,7 +25,7 @@ pub(super) fn section(data: &RunData) -> Markup {
         ("95 % interval", true),
         ("least to most", true),
         ("By rate, median", true),
-        ("Lost, duplicated, reordered", true),
+        ("Lost, duplicated, reordered, all together", true),
         ("Sent late, at most", true),
     ];
     let mut table = PlainTable::new(FIGURES, &columns);
@@ -44,7 +44,8 @@ pub(super) fn section(data: &RunData) -> Markup {
         m.element(
             "p",
             &[],
-            "Probes from edge to edge, one each way every millisecond, beside the load; the worse of both ways is told. What \
+            "Probes from edge to edge, one each way every millisecond, beside the load; of times the worse of both ways is told, \
+             counts are of both ways and of all times that it was done. What \
              mends is told too: the way back may lose as much. No time is told more finely than probes were late.",
         );
         m.add(&scrolling(&table.finish()));

@@ -50,7 +50,8 @@ pub(super) fn section(data: &RunData) -> Markup {
         );
         m.add(&scrolling(&table.finish()));
         if missed > 0 {
-            m.element("p", &[], &format!("{missed} packets found no room in the captures."));
+            let packets = if missed == 1 { "packet" } else { "packets" };
+            m.element("p", &[], &format!("{missed} {packets} found no room in the captures."));
         }
     }
     for (cell, _, trials) in cells(data) {

@@ -265,7 +265,8 @@ fn runs(all: &[StudyRun]) -> Markup {
         if !run.notes.is_empty() {
             let mut notes = Markup::new();
             list(&mut notes, run.notes.iter().cloned());
-            m.add(&details(&format!("{} notes", run.notes.len()), &notes));
+            let several = if run.notes.len() == 1 { "note" } else { "notes" };
+            m.add(&details(&format!("{} {several}", run.notes.len()), &notes));
         }
     }
     m

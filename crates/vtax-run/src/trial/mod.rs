@@ -157,7 +157,8 @@ impl<'a> Trial<'a> {
         let disk = testbed.the_sut().node.disk().map(|disk| disk.path().to_owned());
         let provisioning = Provisioning { disk, ..provisioning };
         let started = self.start_services(&agents, testbed, &provisioning);
-        let targets = started.map_err(|failed| memory::met(failed, testbed))?;
+        let budget = self.setting.order.cell.systems.budget;
+        let targets = started.map_err(|failed| memory::met(failed, testbed, budget))?;
         testbed.prove_path(&targets).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
         self.note_places(testbed, targets[0], &agents.sources);
         self.note_systems(testbed, &agents.boots);
@@ -165,7 +166,7 @@ impl<'a> Trial<'a> {
         self.leave_memory(testbed)?;
         protection::arm(&self.setting, testbed)?;
         let measured = self.measure(&agents, testbed, (&targets, &provisioning), partner);
-        measured.map_err(|failed| memory::killed(failed, testbed))?;
+        measured.map_err(|failed| memory::killed(failed, testbed, budget))?;
         self.judge_service(testbed);
         agents.leave(self.setting.order.cell);
         Ok(())
@@ -365,8 +366,8 @@ impl<'a> Trial<'a> {
         let advice = errors.advice(&order.cell.service);
         self.learnt.notes.extend(advice.map(|advice| format!("{}: {advice}", order.cell.id)));
         if let Some(detail) = self.heard.died() {
-            let Failed { reason, detail } =
-                memory::killed(Failed::new(InvalidReason::ServiceFailed, detail), testbed);
+            let died = Failed::new(InvalidReason::ServiceFailed, detail);
+            let Failed { reason, detail } = memory::killed(died, testbed, order.cell.systems.budget);
             self.record.validity = Validity::Invalid { reason, detail };
         }
     }

@@ -151,8 +151,8 @@
       set("phase", s.phase);
       set("trial", s.trial ? String(s.trial.index).padStart(3, "0") + " " + s.trial.cell + " · " + s.trial.measure : "");
       set("rate", s.rate === null ? "" : scaled(s.rate) + " /s");
-      set("trials", s.finished + " made, " + s.owed + " to go");
-      set("left", long(s.remaining_ms));
+      set("trials", s.finished + " made" + (s.owed ? ", at least " + s.owed + " to go" : "; more rounds, until the taxes are known well enough"));
+      set("left", s.owed ? long(s.remaining_ms) : "");
       widths(s.widths);
     });
     on("trial", (t) => {

@@ -79,7 +79,8 @@ fn found(history: &History) -> Markup {
     let runs = history.points.len();
     let words = match (runs, history.turns.len()) {
         (0, _) => "No run has this figure.".to_owned(),
-        (1..=9, _) => format!("{runs} runs can be compared. It takes ten to tell a change from chance."),
+        (1, _) => "1 run can be compared. It takes ten to tell a change from chance.".to_owned(),
+        (2..=9, _) => format!("{runs} runs can be compared. It takes ten to tell a change from chance."),
         (_, 0) => format!("{runs} runs can be compared, and chance explains how they differ."),
         (_, 1) => format!("{runs} runs can be compared. Their level changed once."),
         (_, n) => format!("{runs} runs can be compared. Their level changed {n} times."),
@@ -149,7 +150,8 @@ fn points(history: &History) -> Markup {
     if history.points.is_empty() {
         return m;
     }
-    let columns = [("Run", false), ("Value", true), ("95 %", true), ("Trials", true)];
+    let of = if history.is_of_tax() { "Rounds" } else { "Trials" };
+    let columns = [("Run", false), ("Value", true), ("95 %", true), (of, true)];
     let mut table = open_table("stacked", &columns);
     for point in history.points.iter().rev() {
         let interval = point.interval.map_or_else(String::new, |(low, high)| {
@@ -157,7 +159,9 @@ fn points(history: &History) -> Markup {
         });
         table.open("tr", &[]).open("th", &[("scope", "row")]);
         table.element("a", &[("href", &format!("/run/{}", point.id))], &date(point)).close("th");
-        for text in [history.text(point.value), interval, point.trials.to_string()] {
+        // A tax that wasn't made of rounds has none.
+        let made_of = if point.trials == 0 { String::new() } else { point.trials.to_string() };
+        for text in [history.text(point.value), interval, made_of] {
             table.element("td", &[("class", "n")], &text);
         }
         table.close("tr");
@@ -176,7 +180,10 @@ fn left_out(app: &App, history: &History) -> Markup {
     m.element(
         "p",
         &[],
-        &format!("{all} runs of this plan are left out. A is the run that this page began from."),
+        &format!(
+            "{all} {} left out. A is the run that this page began from.",
+            if all == 1 { "run of this plan is" } else { "runs of this plan are" }
+        ),
     );
     m.open("ul", &[("class", "left-out")]);
     for left in history.left_out.iter().rev().take(LEFT_OUT) {

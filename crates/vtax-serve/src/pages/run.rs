@@ -122,17 +122,17 @@ fn now(id: &str, plan: &Plan, state: RunState, course: &Course) -> Markup {
     let trial = live.trial.as_ref().filter(|_| running);
     let trial = trial.map_or_else(String::new, |t| format!("{:03} {} · {}", t.index, t.cell, t.measure));
     let rate = live.rate.filter(|_| running).map_or_else(String::new, |r| quantity(r, "/s"));
-    let time = if running { long(live.remaining_ms) } else { String::new() };
+    let time = if running && live.owed > 0 { long(live.remaining_ms) } else { String::new() };
     let spent = match budget {
         Some(budget) => format!("{} of {}", long(course.spent_ms), long(budget.0 / 1_000_000)),
         None => format!("{}, without a limit", long(course.spent_ms)),
     };
-    let made = if running { format!("{} made, {} to go", live.finished, live.owed) } else { String::new() };
+    let made = if running { trials(live) } else { String::new() };
     for (id, name, value) in [
         ("trial", "Trial", &trial),
         ("rate", "Rate of success", &rate),
         ("trials", "Trials", &made),
-        ("left", "Time left, about", &time),
+        ("left", "Time left at least, about", &time),
         ("spent", "Time spent on trials", &spent),
     ] {
         m.element("dt", &[], name).element("dd", &[("id", id)], value);
@@ -141,6 +141,16 @@ fn now(id: &str, plan: &Plan, state: RunState, course: &Course) -> Markup {
     m.open("ul", &[("id", "news"), ("aria-label", "What happened since this page was opened")]).close("ul");
     m.close("section");
     m
+}
+
+/// Trials that were made, and how many will be at least. The script says the same.
+fn trials(live: &LiveState) -> String {
+    match (live.finished, live.owed) {
+        // Nothing was told yet.
+        (0, 0) => String::new(),
+        (made, 0) => format!("{made} made; more rounds, until the taxes are known well enough"),
+        (made, owed) => format!("{made} made, at least {owed} to go"),
+    }
 }
 
 /// Each comparison: its interval, and how far it is from its end.
@@ -211,4 +221,17 @@ fn histories(id: &str, summary: Option<&Summary>) -> Markup {
 /// The way to a history.
 pub(crate) fn history_of(id: &str, cell: &str, figure: &str, of: &str) -> String {
     format!("/history?run={id}&cell={}&figure={}&of={of}", escaped(cell), escaped(figure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_to_go_are_the_least() {
+        let told = |finished, owed| trials(&LiveState { finished, owed, ..LiveState::default() });
+        assert_eq!(told(2, 4), "2 made, at least 4 to go");
+        assert_eq!(told(6, 0), "6 made; more rounds, until the taxes are known well enough");
+        assert_eq!(told(0, 0), "");
+    }
 }

@@ -43,8 +43,9 @@ pub(crate) fn with_foot(
         page.open("footer", &[]).open("p", &[("class", "small-print")]);
         page.text(&format!("Runs below {}. ", root.display()));
         page.text(&format!(
-            "This server used {:.2} % of a core over the last minute, and has {} of memory.",
+            "This server used {:.2} % of a core over the last {}, and has {} of memory.",
             spent.share * 100.0,
+            quantity(spent.over.as_nanos() as f64, "ns"),
             quantity(spent.resident as f64, "B")
         ));
         page.close("p").close("footer");

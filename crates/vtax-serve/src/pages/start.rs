@@ -26,7 +26,7 @@ fn form(jobs: &Jobs, plan: &str, changes: &str) -> Markup {
         m.element(
             "p",
             &[],
-            "There is no plan here. `vtax serve --plans DIR` names a directory that has some.",
+            "There is no plan here. `vtax serve --allow-run --plans DIR` names a directory that has some.",
         );
         return m;
     }
@@ -104,7 +104,8 @@ pub(crate) fn job(app: &App, number: u32) -> Result<String, Refusal> {
     let ended = job.ended();
     let mut m = Markup::new();
     m.element("h1", &[], &job.directory.display().to_string());
-    let state = if ended.is_some() { "complete" } else { "running" };
+    // Whether its run is complete, the run's own page says.
+    let state = if ended.is_some() { "ended" } else { "running" };
     m.open("p", &[]).element("span", &[("class", "state"), ("data-state", state)], state);
     m.text(&format!(" {}", ended.as_deref().unwrap_or_default())).close("p").add(&ways(app, &job));
     if ended.is_none() {

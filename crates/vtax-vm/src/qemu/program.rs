@@ -62,11 +62,11 @@ impl Qemu {
     ///
     /// # Errors
     ///
-    /// [`VmError::NoQemu`] where there is none or it doesn't start.
+    /// [`VmError::NoPrivateQemu`] where there is none, [`VmError::NoQemu`] where it doesn't start.
     pub fn private(cache: &Cache) -> Result<Self> {
         let place = Self::place(cache);
         if !place.is_dir() {
-            return Err(VmError::NoQemu { reason: format!("no private copy in {}", cache.dir().display()) });
+            return Err(VmError::NoPrivateQemu { dir: cache.dir().to_owned() });
         }
         Self::unpacked(&place)
     }
@@ -158,6 +158,9 @@ mod tests {
         let cache = Cache::at(directory.path());
         let error = Qemu::private_instead(none(), &cache).unwrap_err().to_string();
         assert!(error.contains("none in PATH"), "what isn't installed is named: {error}");
+        // What would install QEMU is no way to a copy.
+        let error = Qemu::private(&cache).unwrap_err().to_string();
+        assert_eq!(error, format!("no private copy in {}", directory.path().display()));
         // Started by its own loader, which tells the version here.
         let loader = Qemu::place(&cache).join("usr/lib64/ld-linux-x86-64.so.2");
         std::fs::create_dir_all(loader.parent().unwrap()).unwrap();

@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn what_qemu_said_is_no_part_of_a_point() {
         let found = "no QEMU keeps pairs: ended\n  QEMU said:\n    ../a.c:1: f: Assertion failed.";
-        let text = render(&[Check::degraded("fault-tolerant pairs", found, "vtax setup")]);
+        let text = render(&[Check::missing("fault-tolerant pairs", found, "vtax setup")]);
         assert!(
-            text.starts_with("degraded  fault-tolerant pairs  no QEMU keeps pairs: ended [1 line"),
+            text.starts_with("missing   fault-tolerant pairs  no QEMU keeps pairs: ended [1 line"),
             "{text}"
         );
         assert!(!text.contains("Assertion") && text.contains("fix: vtax setup"), "{text}");

@@ -60,7 +60,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         None => out::text(&imported.plan)?,
     }
-    let mut told = format!("{} requests to {}\n", imported.requests, imported.host);
+    let requests = if imported.requests == 1 { "request" } else { "requests" };
+    let mut told = format!("{} {requests} to {}\n", imported.requests, imported.host);
     for left_out in &imported.left_out {
         told.push_str(&format!("not taken: {left_out}\n"));
     }

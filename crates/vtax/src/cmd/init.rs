@@ -39,10 +39,10 @@ pub(crate) struct Args {
     /// What you want to know.
     #[arg(long, value_enum, value_name = "WHAT")]
     ask: Option<Wanted>,
-    /// The longest time that 99 of 100 answers may take for a load to count as carried, such as 50ms.
+    /// The longest time that 99 of 100 answers may take for a load to count as carried, such as 50ms (capacity of all but sip).
     #[arg(long, value_name = "TIME")]
     p99: Option<Nanos>,
-    /// The time after which no trial is started, such as 10m.
+    /// The time after which no trial beyond three of each is started, such as 10m.
     #[arg(long, value_name = "TIME")]
     time: Option<Nanos>,
     /// Name of the plan: letters, digits, - and _.
@@ -203,13 +203,13 @@ impl Args {
             draft.question =
                 asking.ask(ask, "both", |answer| Wanted::from_str(answer, true).map(question))?;
         }
-        if self.p99.is_none() {
+        if self.p99.is_none() && draft.uses_p99() {
             let ask = "How long may 99 of 100 answers take for a load to count as carried?";
             draft.p99 =
                 asking.ask(ask, "50ms", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
         }
         if self.time.is_none() {
-            let ask = "How long may it take?";
+            let ask = "After how long is no trial added? (three of each are made anyway)";
             draft.time =
                 asking.ask(ask, "10m", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
         }
@@ -258,12 +258,24 @@ mod tests {
         assert_eq!(said.matches('?').count(), 5, "{said}");
         assert_eq!((draft.subject, draft.question), (Subject::Http, Question::Both));
         assert_eq!(draft.against, ["container", "vm"]);
-        let (draft, said) = asked(&[], "./server --port {port}\n99999\n9000\nvm, vm\nlatency\n20ms\n5m\n");
+        let (draft, said) = asked(&[], "./server --port {port}\n99999\n9000\nvm, vm\ncapacity\n20ms\n5m\n");
         let draft = draft.unwrap();
         assert!(said.contains("from 1 to 65535"), "a wrong answer is asked for again: {said}");
         let run = ["./server", "--port", "{port}"].map(str::to_owned).to_vec();
         assert_eq!(draft.subject, Subject::Command { run, port: 9000 });
         assert_eq!((draft.against.as_slice(), draft.p99), (&["vm".to_owned()][..], Nanos::from_millis(20)));
+    }
+
+    #[test]
+    fn a_limit_that_nothing_has_is_not_asked_for() {
+        for (answers, subject) in
+            [("http\nvm\nlatency\n5m\n", Subject::Http), ("sip\nvm\nboth\n5m\n", Subject::Sip)]
+        {
+            let (draft, said) = asked(&[], answers);
+            let draft = draft.unwrap();
+            assert!(!said.contains("99 of 100"), "{said}");
+            assert_eq!((draft.subject, draft.time), (subject, Nanos::from_secs(300)));
+        }
     }
 
     #[test]

@@ -119,7 +119,10 @@ pub fn causes(scenarios: &[ScenarioResult]) -> String {
     let texts: Vec<String> = sorted
         .iter()
         .take(4)
-        .map(|((scenario, cause), count)| format!("{} {cause} {count} times", scenario.name()))
+        .map(|((scenario, cause), count)| match count {
+            1 => format!("{} {cause} once", scenario.name()),
+            _ => format!("{} {cause} {count} times", scenario.name()),
+        })
         .collect();
     if texts.is_empty() { "no attempt ended".to_owned() } else { texts.join(", ") }
 }
@@ -229,5 +232,23 @@ impl Traffic {
         self.requests_received = self.requests_received.saturating_add(other.requests_received);
         self.responses_received = self.responses_received.saturating_add(other.responses_received);
         self.retransmissions = self.retransmissions.saturating_add(other.retransmissions);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_once_is_not_counted_in_times() {
+        let failed = ScenarioResult {
+            scenario: Scenario::Calling,
+            attempts: 3,
+            succeeded: 0,
+            inadequate: BTreeMap::from([("timeout".to_owned(), 1), ("status 503".to_owned(), 2)]),
+            unfinished: 0,
+            retransmissions: 0,
+        };
+        assert_eq!(causes(&[failed]), "calling status 503 2 times, calling timeout once");
     }
 }

@@ -189,7 +189,7 @@ impl SipWorkload {
 pub enum SipTransport {
     /// Datagrams, with retransmission by the transactions.
     Udp,
-    /// One connection per source address, messages framed by Content-Length.
+    /// One connection per source address and worker, unless each call has its own; messages framed by Content-Length.
     Tcp,
     /// The same with TLS.
     Tls,
@@ -408,7 +408,7 @@ pub enum Ramp {
     },
     /// A search, then a step of confirmation at the rate found.
     Search {
-        /// Scenario attempts per second of the first step.
+        /// Scenario attempts per second of the first step of a cell's first trial; later ones begin at what was found.
         start: Rate,
         /// No step goes above this rate.
         max: Rate,

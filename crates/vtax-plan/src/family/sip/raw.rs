@@ -162,7 +162,7 @@ raw! {
 
     /// Options of `search`.
     struct SearchRaw = "`search`" {
-        /// Scenario attempts per second of the first step.
+        /// Scenario attempts per second of the first step of a cell's first trial; later ones begin at what was found.
         default start: Rate = "50/s",
         /// No step goes above this rate.
         default max: Rate = "100000/s",
@@ -187,7 +187,7 @@ words! {
     /// Between generator and service.
     TransportRaw(model::SipTransport) = "transport", "transports" {
         "udp": Udp, "Datagrams, retransmitted by the transactions.";
-        "tcp": Tcp, "One connection per source address.";
+        "tcp": Tcp, "One connection per source address and worker (a CPU of the generator), unless each call has its own.";
         "tls": Tls, "The same with TLS.";
     }
     /// The version of TLS.

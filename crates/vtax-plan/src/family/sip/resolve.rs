@@ -18,8 +18,8 @@ use crate::diagnose::{Report, listed};
 use crate::family::tls;
 use crate::model::{Measure, MeasureKind, Service, ServiceKind, Workload};
 use crate::resolve::check::{
-    LONGEST, SHORTEST_STEP, check_name, check_port, count_in, counts_in, duration_in, highest_in, memory_in,
-    rate_in, share_in,
+    LONGEST, SHORTEST_STEP, Shares, check_name, check_port, count_in, counts_in, duration_in, highest_in,
+    memory_in, rate_in, share_in,
 };
 use crate::resolve::variants::{Variants, service};
 use crate::source::Spanned;
@@ -92,7 +92,7 @@ fn t1_in(raw: &Spanned<Nanos>, report: &mut Report) -> Nanos {
 pub(crate) fn workload(raw: &SipWorkloadRaw, report: &mut Report) -> Variants<Workload> {
     for item in &raw.registered.value.items {
         let share = Spanned { value: item.value, span: item.span };
-        share_in(&share, "registered", 0.0, 1.0 + f64::EPSILON, report);
+        share_in(&share, "registered", Shares::UpToAll, report);
     }
     for item in raw.ring_time.value.items.iter().chain(&raw.hold_time.value.items) {
         let (Spread::Exponential(mean) | Spread::Constant(mean)) = item.value.0;
@@ -211,8 +211,8 @@ fn mix(raw: &Spanned<MixRaw>, report: &mut Report) -> Vec<MixPart> {
     for (key, scenario, part) in parts {
         let Some(share) = &part.value.share else { continue };
         let share = Spanned { value: share.value, span: key.span };
-        let share = share_in(&share, &key.value, 0.0, 1.0 + f64::EPSILON, report);
-        let ihs_limit = share_in(&part.value.ihs_limit, "ihs_limit", -f64::EPSILON, 1.0, report);
+        let share = share_in(&share, &key.value, Shares::UpToAll, report);
+        let ihs_limit = share_in(&part.value.ihs_limit, "ihs_limit", Shares::FromNothing, report);
         mix.push(MixPart { scenario: *scenario, share, ihs_limit });
     }
     let sum: f64 = mix.iter().map(|p| p.share.0).sum();
@@ -263,7 +263,7 @@ pub(crate) fn ims(raw: &ImsRaw, report: &mut Report) -> Measure {
     rate_in(&raw.registration_rate, report);
     let ramp = ramp(&raw.ramp.value, transient, report);
     let share = |share: &Spanned<Share>, key: &str, report: &mut Report| {
-        share_in(share, key, -f64::EPSILON, 1.0, report)
+        share_in(share, key, Shares::FromNothing, report)
     };
     let measure = ImsMeasure {
         registration_rate: raw.registration_rate.value,
@@ -303,7 +303,7 @@ fn ramp(raw: &RampRaw, transient: Nanos, report: &mut Report) -> Ramp {
             Ramp::Search {
                 start: start.value,
                 max: max.value,
-                precision: share_in(precision, "precision", 0.0, 1.0, report),
+                precision: share_in(precision, "precision", Shares::Part, report),
                 step: duration_in(step, "step", SHORTEST_STEP, LONGEST, report),
             }
         }

@@ -64,8 +64,8 @@ pub(super) fn users(all: &[Compared<'_>]) -> Markup {
     }
     if !m.is_empty() {
         let note = "Percentiles are of all trials together, other figures medians over trials. CPU per session is the share of one CPU \
-                    that the whole side under test spent for each user. The first picture is the longest wait of a user for it, all \
-                    connecting at once.";
+                    that the whole side under test spent for each user. The first picture is the longest wait of a user for it: all \
+                    connect at once, but with `stay` one after the other, as the users before leave.";
         m.element("p", &[("class", "small-print")], note);
     }
     m

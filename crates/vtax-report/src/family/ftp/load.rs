@@ -18,7 +18,7 @@ const COLUMNS: [(&str, bool); 13] = [
     ("Trial", true),
     ("Cell", false),
     ("Clients", true),
-    ("Transfers", true),
+    ("Requests", true),
     ("1xx to 3xx", true),
     ("4xx", true),
     ("5xx", true),
@@ -59,8 +59,9 @@ pub(super) fn section(data: &RunData) -> Markup {
     m.element(
         "p",
         &[("class", "small-print")],
-        "Replies are those that ended a transfer. Errors are failures without a reply; delay is the mean of transfers that were right, over all \
-         trials of the cell. In and out are all bytes, commands and TLS included.",
+        "Requests are transfers, with `arrivals_of: sessions` whole sessions; replies are those that ended one. Errors are all other failures: \
+         those without a reply, and transfers that the server acknowledged but that were short or wrong (these have a reply, too). Delay is the \
+         mean of requests that were right, over all trials of the cell. In and out are all bytes, commands and TLS included.",
     );
     m
 }

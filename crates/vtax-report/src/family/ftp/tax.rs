@@ -12,7 +12,7 @@ const COLUMNS: [(&str, bool); 10] = [
     ("Environment", false),
     ("TLS", false),
     ("Measure", false),
-    ("Mean of a transfer", false),
+    ("Mean of a transfer or session", false),
     ("In the clear", true),
     ("PROT C", true),
     ("PROT P", true),
@@ -71,7 +71,8 @@ pub(super) fn section(context: &Context) -> Markup {
         "p",
         &[("class", "small-print")],
         "Differences of the cells' typical values. The control connection's part is what PROT C adds to transfers in the clear, the data \
-         connections' part what PROT P adds to that. In a closed loop the login is part of the first transfer of a session.",
+         connections' part what PROT P adds to that. With `arrivals_of: sessions` the mean is of a \
+         whole session. In a closed loop the login is part of the first transfer of a session.",
     );
     m
 }

@@ -39,16 +39,8 @@ pub(super) fn section(context: &Context) -> Markup {
                 let value = |cell: &Cell| context.center(cell, &measure.name, metric);
                 let (Some(without), Some(with)) = (value(clear), value(cell)) else { continue };
                 any = true;
-                // What records alone cost, where connections stay.
-                let kept = |tls: Option<&HttpTls>| {
-                    let stays = |other: &&Cell| {
-                        let most = http(other).map(|http| http.requests_per_connection);
-                        most.is_some_and(|most| most != Some(1) && is(other, cell, tls, most))
-                    };
-                    cells.iter().find(stays).and_then(value)
-                };
                 let records = match own.requests_per_connection {
-                    Some(1) => kept(Some(tls)).zip(kept(None)).map(|(with, without)| with - without),
+                    Some(1) => records(cells, cell, tls, value),
                     _ => None,
                 };
                 let row = [
@@ -59,7 +51,10 @@ pub(super) fn section(context: &Context) -> Markup {
                     quantity(without, "ns"),
                     quantity(with, "ns"),
                     format!("{}, {}", signed(with - without), change(with / without)),
-                    records.map_or_else(|| "-".to_owned(), |records| signed(with - without - records)),
+                    records.map_or_else(
+                        || "-".to_owned(),
+                        |(most, records)| handshake(with - without - records, most),
+                    ),
                 ];
                 table.push(&place(context, cell, own, &["requests_per_connection"]), row);
             }
@@ -74,9 +69,36 @@ pub(super) fn section(context: &Context) -> Markup {
         &[("class", "small-print")],
         "Differences of the cells' typical values, which trials scatter around: a small one may be chance. The handshake's part is \
          what is left of TLS's where each request has a connection of its own, once that of the same requests on connections that \
-         stay, which is the records', is taken off.",
+         stay, which is the records', is taken off: those without a limit, else those of the most requests.",
     );
     m
+}
+
+/// What records alone cost, and on connections of how many requests: those that stay longest.
+fn records(
+    cells: &[Cell],
+    cell: &Cell,
+    tls: &HttpTls,
+    value: impl Fn(&Cell) -> Option<f64>,
+) -> Option<(Option<u32>, f64)> {
+    let pairs = cells.iter().filter_map(|with| {
+        let most = http(with)?.requests_per_connection;
+        if most == Some(1) || !is(with, cell, Some(tls), most) {
+            return None;
+        }
+        let clear = cells.iter().find(|other| is(other, cell, None, most))?;
+        Some((most, value(with)? - value(clear)?))
+    });
+    pairs.max_by_key(|(most, _)| most.map_or(u64::MAX, u64::from))
+}
+
+/// A handshake's part, and where connections have a limit, by which.
+fn handshake(cost: f64, most: Option<u32>) -> String {
+    let told = signed(cost);
+    match most {
+        None => told,
+        Some(most) => format!("{told}, by connections of {most} requests"),
+    }
 }
 
 /// Keys of a workload that [`words_of`] tells.
@@ -149,5 +171,29 @@ mod tests {
         let cipher = Some("TLS_AES_128_GCM_SHA256".to_owned());
         assert_eq!(words_of(&HttpTls { cipher, ..HttpTls::default() }), "newest, TLS_AES_128_GCM_SHA256");
         assert!(signed(-1e6).starts_with('−') && signed(1e6).starts_with('+'));
+        assert_eq!(handshake(1.2e6, None), signed(1.2e6));
+        let limited = format!("{}, by connections of 1000 requests", signed(1.2e6));
+        assert_eq!(handshake(1.2e6, Some(1000)), limited);
+    }
+
+    #[test]
+    fn records_are_those_of_connections_that_stay_longest() {
+        let plan = "{vtax: 1, name: t, baseline: native, environments: native, services: http, \
+                    workload: {http: {target: /page/1000, tls: [none, tls13], requests_per_connection: [1, 10, 1000, 100]}}, \
+                    measure: throughput}";
+        let plan = vtax_plan::parse("t", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let with = |cell: &&Cell| {
+            http(cell).is_some_and(|own| own.tls.is_some() && own.requests_per_connection == Some(1))
+        };
+        let cell = plan.cells.iter().find(with).expect("a cell with TLS");
+        let tls = http(cell).and_then(|own| own.tls.clone()).expect("its TLS");
+        // As much as a connection has requests, and with TLS twice that.
+        let value = |cell: &Cell| {
+            let own = http(cell)?;
+            let times = if own.tls.is_some() { 2.0 } else { 1.0 };
+            Some(times * f64::from(own.requests_per_connection?))
+        };
+        assert_eq!(records(&plan.cells, cell, &tls, value), Some((Some(1000), 1000.0)));
+        assert_eq!(records(&[], cell, &tls, value), None);
     }
 }

@@ -122,7 +122,8 @@ pub(crate) fn bracket(found: &CapacityOutcome) -> String {
 
 /// What a search found, in a few words.
 pub(crate) fn told(found: &CapacityOutcome) -> String {
-    format!("{} req/s, {} steps", bracket(found), found.steps.len())
+    let steps = found.steps.len();
+    format!("{} req/s, {steps} step{}", bracket(found), if steps == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

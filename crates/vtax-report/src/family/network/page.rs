@@ -9,7 +9,7 @@ use vtax_store::summary::Comparison;
 use super::bench::{Bench, Link, Links, Test, Window};
 use super::plot::{Row, WindowLine, by_window, scenarios};
 use super::study::{self, Study};
-use super::transfers::{Amount, Grid, SECONDS, amount, grid, in_30_s, megabytes};
+use super::transfers::{Amount, Grid, SECONDS, amount, grid, in_30_s, megabytes, one_of_several, only};
 use crate::context::Context;
 use crate::format::{digits, quantity, tax, tax_range, tick};
 use crate::html::parts::{badge, close_table, figure, heading, open_table, row_head, wide};
@@ -139,6 +139,7 @@ fn study_table(bench: &Bench<'_>, study: &Study, table: &study::Table) -> Markup
     if !table.note.is_empty() {
         notes.push(table.note.clone());
     }
+    notes.extend(one_of_several(bench).map(|variant| only(&variant)));
     if !notes.is_empty() {
         m.element("p", &[("class", "small-print")], &notes.join(" "));
     }
@@ -197,19 +198,33 @@ fn comprehensive(bench: &Bench<'_>) -> Markup {
     if groups.iter().all(|(_, rows)| rows.iter().all(|r| r.printed)) {
         return m;
     }
-    let (title, caption) = match bench.study {
-        Some(_) => (
-            "Figure 5: all transfers by scenario and window",
-            "Filled: measured here. Outlined: printed in the study, on hardware of its time.",
-        ),
-        None => ("All transfers by path and window", "Means over the trials that count."),
-    };
-    heading(&mut m, &bench.prefix, "figure-5", title, &bench.label);
+    let (title, caption) = words_of_comprehensive(bench);
+    heading(&mut m, &bench.prefix, "figure-5", &title, &bench.label);
     let keys: Vec<_> =
         windows.iter().enumerate().map(|(i, w)| (series(i), format!("window {}", w.name()))).collect();
-    let picture = responsive(|w| scenarios(&groups, "All transfers by scenario and window", "MB", w));
-    m.add(&figure(caption, &keys, &picture));
+    let picture = responsive(|w| scenarios(&groups, &title, "MB", w));
+    m.add(&figure(&caption, &keys, &picture));
     m
+}
+
+/// Title and caption of [`comprehensive`], which shows one variant of transfers.
+fn words_of_comprehensive(bench: &Bench<'_>) -> (String, String) {
+    let (all, some, caption) = match bench.study {
+        Some(_) => (
+            "Figure 5: all transfers by scenario and window",
+            "Figure 5: transfers by scenario and window",
+            "Filled: measured here. Outlined: printed in the study, on hardware of its time.",
+        ),
+        None => (
+            "All transfers by path and window",
+            "Transfers by path and window",
+            "Means over the trials that count.",
+        ),
+    };
+    match one_of_several(bench) {
+        None => (all.to_owned(), caption.to_owned()),
+        Some(variant) => (format!("{some}: {variant}"), format!("{caption} {}", only(&variant))),
+    }
 }
 
 /// Rows of the picture, under headings.
@@ -252,7 +267,30 @@ fn printed_row(study: &Study, column: &study::Column, windows: &[Window]) -> Row
     Row { label: format!("study: {}", column.name), printed: true, marks }
 }
 
-/// Figure 6: the same link under other systems; here kernels and congestion controls.
+/// Whether all that varies besides the window is the congestion control.
+fn are_congestion_controls(variants: &[&str]) -> bool {
+    variants.iter().all(|variant| variant.starts_with("congestion ") && !variant.contains(", "))
+}
+
+/// Title and caption of [`systems`].
+fn words_of_systems(bench: &Bench<'_>, variants: &[&str]) -> (&'static str, &'static str) {
+    match (bench.study.is_some(), are_congestion_controls(variants)) {
+        (true, true) => (
+            "Figure 6: systems and congestion controls",
+            "The study compared operating systems over one switch and printed the picture without its numbers. Here \
+             they are kernels and their congestion controls.",
+        ),
+        (true, false) => (
+            "Figure 6: by window and what else varies",
+            "The study compared operating systems over one switch and printed the picture without its numbers. Here \
+             it is what else the plan varies.",
+        ),
+        (false, true) => ("Systems and congestion controls", "Kernels and their congestion controls."),
+        (false, false) => ("By window and what else varies", "Means over the trials that count."),
+    }
+}
+
+/// Figure 6: the same link under other systems; here kernels and congestion controls, or what else varies.
 fn systems(bench: &Bench<'_>) -> Markup {
     let (windows, variants) = (bench.windows(), bench.variants());
     if variants.len() < 2 {
@@ -270,18 +308,11 @@ fn systems(bench: &Bench<'_>) -> Markup {
         }
     }
     let mut m = Markup::new();
-    let (title, caption) = match bench.study {
-        Some(_) => (
-            "Figure 6: systems and congestion controls",
-            "The study compared operating systems over one switch and printed the picture without its numbers. Here \
-             they are kernels and their congestion controls.",
-        ),
-        None => ("Systems and congestion controls", "Kernels and their congestion controls."),
-    };
+    let (title, caption) = words_of_systems(bench, &variants);
     heading(&mut m, &bench.prefix, "figure-6", title, &bench.label);
     let names: Vec<String> = windows.iter().map(|w| w.name()).collect();
     let keys: Vec<_> = lines.iter().map(|l| (series(l.position), l.label.clone())).collect();
-    let picture = responsive(|w| by_window(&lines, &names, "Transfers by system and window", "MB", w));
+    let picture = responsive(|w| by_window(&lines, &names, title, "MB", w));
     m.add(&figure(caption, &keys, &picture));
     let mut columns = vec![("System", false)];
     columns.extend(names.iter().map(|n| (n.as_str(), true)));
@@ -427,4 +458,16 @@ fn not_repeated(bench: &Bench<'_>, study: &Study) -> Markup {
     }
     m.add(&table.finish());
     m
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_varies_is_no_congestion_control_unless_it_is() {
+        assert!(are_congestion_controls(&["congestion cubic", "congestion bbr"]));
+        assert!(!are_congestion_controls(&["congestion cubic", "congestion cubic, streams 4"]));
+        assert!(!are_congestion_controls(&["streams 1", "streams 4"]));
+    }
 }

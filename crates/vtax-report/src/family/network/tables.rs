@@ -1,13 +1,14 @@
 //! The tables of network tests as CSV: transfers, the study's tables, datagrams, voice, round trips, counts,
 //! sockets, paths.
 
+use vtax_load::network::{NetworkResult, TcpFlow};
 use vtax_plan::model::NetworkTestKind;
-use vtax_store::record::Validity;
+use vtax_store::record::{Observation, Validity};
 
 use super::bench::{self, Bench, Link, Links, Test};
 use super::checks::{Witness, agreement};
 use super::transfers::{grid, in_30_s};
-use super::trial::flow;
+use super::trial::{flow, result};
 use crate::context::Context;
 use crate::metric::enough;
 use crate::table::{Cell, Table, count, number, number_or_none, text, text_or_none, yes_no};
@@ -74,40 +75,51 @@ fn study_table(links: &Links<'_>) -> Table {
     table
 }
 
+/// The flows of a transfer, each with its way: `up` is from the client. One without either where it came to nothing.
+fn ways(transfer: &Observation) -> Vec<(Option<&'static str>, Option<&TcpFlow>)> {
+    let Some(NetworkResult::Tcp(tcp)) = result(transfer) else { return vec![(None, None)] };
+    let mut ways: Vec<(Option<&'static str>, Option<&TcpFlow>)> = Vec::new();
+    ways.extend(tcp.up.as_ref().map(|flow| (Some("up"), Some(flow))));
+    ways.extend(tcp.down.as_ref().map(|flow| (Some("down"), Some(flow))));
+    if ways.is_empty() { vec![(None, None)] } else { ways }
+}
+
 fn transfers_table(links: &Links<'_>) -> Table {
     let mut table = Table::new(
         "links_transfers",
         "Links transfers",
-        "cell,environment,accelerator,path,measure,test,window,variant,trial,valid,reason,goodput_bit_per_s,mb_in_30s,\
+        "cell,environment,accelerator,path,measure,test,window,variant,way,trial,valid,reason,goodput_bit_per_s,mb_in_30s,\
          counted_bytes,counted_s,sent_bytes,retransmissions,sender_cpu_s,receiver_cpu_s",
     );
     for (bench, link, test) in each(links, "tcp") {
         for (trial, o) in link.all(&test.test.name) {
             let reason = invalid(&trial.validity).or_else(|| invalid(&o.validity));
             let counts = trial.validity == Validity::Valid && o.validity == Validity::Valid;
-            let flow = flow(o);
-            let of = |value: fn(&vtax_load::network::TcpFlow) -> f64| number_or_none(flow.map(value));
-            table.push([
-                text(&link.cell.id),
-                text(&link.cell.environment.name),
-                text_or_none(link.accelerator.as_deref()),
-                text(&link.cell.path.name),
-                text(&bench.measure.name),
-                text(&test.test.name),
-                text(test.window.map_or_else(String::new, bench::Window::name)),
-                text(&test.variant),
-                number(trial.index),
-                yes_no(counts),
-                text_or_none(reason.as_deref()),
-                of(|f| f.goodput()),
-                of(|f| in_30_s(f.goodput())),
-                of(|f| f.receiver.counted_bytes as f64),
-                of(|f| f.receiver.counted_time.as_secs_f64()),
-                of(|f| f.sender.total_bytes as f64),
-                of(|f| f.sender.connections.iter().map(|c| f64::from(c.retransmissions)).sum()),
-                of(|f| f.sender.cpu.total().as_secs_f64()),
-                of(|f| f.receiver.cpu.total().as_secs_f64()),
-            ]);
+            for (way, flow) in ways(o) {
+                let of = |value: fn(&TcpFlow) -> f64| number_or_none(flow.map(value));
+                table.push([
+                    text(&link.cell.id),
+                    text(&link.cell.environment.name),
+                    text_or_none(link.accelerator.as_deref()),
+                    text(&link.cell.path.name),
+                    text(&bench.measure.name),
+                    text(&test.test.name),
+                    text(test.window.map_or_else(String::new, bench::Window::name)),
+                    text(&test.variant),
+                    text_or_none(way),
+                    number(trial.index),
+                    yes_no(counts),
+                    text_or_none(reason.as_deref()),
+                    of(|f| f.goodput()),
+                    of(|f| in_30_s(f.goodput())),
+                    of(|f| f.receiver.counted_bytes as f64),
+                    of(|f| f.receiver.counted_time.as_secs_f64()),
+                    of(|f| f.sender.total_bytes as f64),
+                    of(|f| f.sender.connections.iter().map(|c| f64::from(c.retransmissions)).sum()),
+                    of(|f| f.sender.cpu.total().as_secs_f64()),
+                    of(|f| f.receiver.cpu.total().as_secs_f64()),
+                ]);
+            }
         }
     }
     table
@@ -308,4 +320,28 @@ fn paths_table(links: &Links<'_>) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_load::network::{TcpResult, TcpSide};
+    use vtax_store::network::NetworkFinding;
+    use vtax_store::record::Finding;
+
+    use super::*;
+
+    #[test]
+    fn a_transfer_both_ways_has_a_row_for_each() {
+        let flow =
+            || TcpFlow { sender: TcpSide::default(), receiver: TcpSide::default(), disagreement: None };
+        let told = |up: Option<TcpFlow>, down: Option<TcpFlow>| {
+            let result = NetworkResult::Tcp(TcpResult { up, down });
+            let found = Finding::Network(Box::new(NetworkFinding { result, checks: Vec::new() }));
+            let transfer = Observation { result: Some(found), ..Observation::default() };
+            ways(&transfer).into_iter().map(|(way, flow)| (way, flow.is_some())).collect::<Vec<_>>()
+        };
+        assert_eq!(told(Some(flow()), Some(flow())), [(Some("up"), true), (Some("down"), true)]);
+        assert_eq!(told(None, Some(flow())), [(Some("down"), true)]);
+        assert!(matches!(ways(&Observation::default()).as_slice(), [(None, None)]));
+    }
 }

@@ -70,6 +70,20 @@ pub(crate) fn amount<'a>(
     Some(Amount { mean: found.mean, sd: found.sd, count: Some(found.n) })
 }
 
+/// The variant that the study's tables and the picture of all paths show of several; `None` where there is one only.
+pub(crate) fn one_of_several(bench: &Bench<'_>) -> Option<String> {
+    match bench.variants().as_slice() {
+        ["", _, ..] => Some("no other option".to_owned()),
+        [first, _, ..] => Some((*first).to_owned()),
+        _ => None,
+    }
+}
+
+/// What stands below figures of that variant.
+pub(crate) fn only(variant: &str) -> String {
+    format!("Only transfers with {variant}; all are in \"Every path, every transfer\".")
+}
+
 /// A table with a block of columns from the study and one of columns from here.
 #[derive(Debug)]
 pub(crate) struct Grid {

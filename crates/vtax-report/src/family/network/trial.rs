@@ -58,12 +58,22 @@ pub(crate) fn cautions(trials: &[TrialRecord]) -> Vec<String> {
         reasons.into_iter().map(|(why, tests)| without_figure(why, tests)).collect();
     let others: usize = rest.iter().map(|(_, tests)| tests.len()).sum();
     if others > 0 {
-        cautions.push(format!(
-            "{others} more tests of trials that count have no figure, for {} reasons.",
-            rest.len()
-        ));
+        cautions.push(others_without_figure(others, rest.len()));
     }
     cautions
+}
+
+/// That so many more tests have no figure, for so many reasons that aren't told.
+fn others_without_figure(tests: usize, reasons: usize) -> String {
+    let tests = match tests {
+        1 => "1 more test of trials that count has".to_owned(),
+        n => format!("{n} more tests of trials that count have"),
+    };
+    let reasons = match reasons {
+        1 => "another reason".to_owned(),
+        n => format!("{n} other reasons"),
+    };
+    format!("{tests} no figure, for {reasons}.")
 }
 
 fn without_figure(why: &str, mut tests: Vec<&str>) -> String {
@@ -190,5 +200,18 @@ pub(crate) fn told(observations: &[Observation], cell: &Cell) -> String {
     match &cell.workload {
         Workload::Network(workload) => told_tests(observations, &workload.tests),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_more_test_is_no_tests() {
+        let told = others_without_figure(1, 1);
+        assert_eq!(told, "1 more test of trials that count has no figure, for another reason.");
+        let told = others_without_figure(5, 2);
+        assert_eq!(told, "5 more tests of trials that count have no figure, for 2 other reasons.");
     }
 }

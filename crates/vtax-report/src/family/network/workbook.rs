@@ -4,7 +4,7 @@ use rust_xlsxwriter::{Color, Format, Workbook, Worksheet, XlsxError};
 
 use super::bench::{self, Bench};
 use super::study;
-use super::transfers::{Grid, grid};
+use super::transfers::{Grid, grid, one_of_several};
 use crate::context::Context;
 use crate::sheet::{header, text};
 
@@ -29,10 +29,12 @@ fn sheet(bench: &Bench<'_>, grids: &[(&study::Table, Grid)], sheet: &mut Workshe
         Some((_, counted)) => format!("of {} s", counted.as_secs_f64()),
         None => "of various times".to_owned(),
     };
+    let only =
+        one_of_several(bench).map_or_else(String::new, |variant| format!("; only transfers with {variant}"));
     let title = format!(
-        "MB (1,048,576 bytes) in 30 s: mean, and standard deviation in the next column; here {here}, scaled"
+        "MB (1,048,576 bytes) in 30 s: mean, and standard deviation in the next column; here {here}, scaled{only}"
     );
-    sheet.write_string_with_format(0, 0, &title, &bold)?;
+    sheet.write_string_with_format(0, 0, text(&title), &bold)?;
     let mut line = 2;
     for (table, grid) in grids {
         let title = format!("Table {}: {}", table.number, table.title);

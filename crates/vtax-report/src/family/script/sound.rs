@@ -11,7 +11,8 @@ use crate::markup::Markup;
 use crate::table::{Table, count, number, text};
 
 /// Shares of the calls, the worst first, whose best is told.
-const WORST: [(f64, &str); 3] = [(0.05, "Worst 5 %"), (0.01, "Worst 1 %"), (0.0, "Worst call")];
+const WORST: [(f64, &str); 3] =
+    [(0.05, "5 % are no better than"), (0.01, "1 % are no better than"), (0.0, "Worst call")];
 /// What users say of a rating factor from so much on (G.107 table B.1).
 const CLASSES: [(f64, &str); 6] = [
     (90.0, "very satisfied"),

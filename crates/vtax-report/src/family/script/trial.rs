@@ -14,7 +14,7 @@ const WORST: f64 = 0.05;
 pub(crate) const METRICS: &[Info] = &[
     lower("call_length_p50", "length of a call, median", "ns", 0),
     lower("call_sent_again", "messages sent again per call", "", 0),
-    higher("voice_mos_worst", "voice, estimated MOS of the worst calls", "", 1),
+    higher("voice_mos_worst", "voice, estimated MOS that 5 % of calls don't exceed", "", 1),
     lower("voice_silent", "calls without sound one way", "1", 0),
 ];
 

@@ -42,7 +42,7 @@ pub(crate) struct Environment {
     pub(crate) position: usize,
     /// Indices of its trials in the run's list of records.
     pub(crate) trials: Vec<usize>,
-    /// The trial that stands for all: the one of the median capacity.
+    /// The trial that stands for all: the one of the median capacity, or rate.
     pub(crate) shown: Shown,
 }
 
@@ -153,7 +153,7 @@ fn environment(
     Some(Environment { cell: cell.id.clone(), label: data.environment_label(cell), position, trials, shown })
 }
 
-/// The valid trial of the median capacity (the lower one of two); without one, the last.
+/// The valid trial of the median capacity or rate (the lower one of two); without one, the last.
 fn representative(data: &RunData, trials: &[usize]) -> Option<usize> {
     let figure = |i: usize| outcome(&data.trials[i]).and_then(|o| Some(o.decisive()?.effective.0));
     let mut valid: Vec<(usize, f64)> = trials

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use vtax_plan::model::Arrivals;
-use vtax_store::ims::ImsPhase;
+use vtax_store::ims::{ImsPhase, ImsPhaseKind};
 
 use super::bench::{Bench, Benches, Environment};
 use super::detail::{Measurement, Shape};
@@ -25,7 +25,10 @@ const HEIGHT: f64 = 210.0;
 const MOST_MARKS: usize = 24;
 /// Steps whose distributions are drawn: class of their colour, and which they are.
 const PICKED: [(&str, &str); 4] =
-    [("k0", "first step"), ("k1", "halfway to the DOC"), ("k2", "at the DOC"), ("k3", "first beyond it")];
+    [("k0", "first step"), ("k1", "halfway to the DOC"), ("k2", AT_DOC), ("k3", "first beyond a limit")];
+/// What the step is that stands for a trial: the one of its capacity, else the one at the rate that the plan gives.
+const AT_DOC: &str = "at the DOC";
+const AT_RATE: &str = "at the plan's rate";
 
 pub(super) fn metrics(ims: &Benches, arrivals: impl Fn(&Bench) -> Option<Arrivals>) -> Markup {
     let mut m = Markup::new();
@@ -78,7 +81,7 @@ fn of(e: &Environment, what: What) -> Option<&Measurement> {
     e.shown.detail.measurements.iter().find(|m| m.what == what)
 }
 
-/// What a closed entry tells: the mean at the capacity of each environment.
+/// What a closed entry tells: the mean at the capacity of each environment, or at the plan's rate.
 fn gist(shown: &[(&Environment, &Measurement)], what: What) -> String {
     let one = |(e, m): &(&Environment, &Measurement)| {
         let (_, place, _) = picked(e).into_iter().find(|p| p.0 == 2)?;
@@ -90,7 +93,13 @@ fn gist(shown: &[(&Environment, &Measurement)], what: What) -> String {
         Some(format!("{}:{tail} mean {} {}", e.label, digits(stats.mean), what.unit()))
     };
     let all: Vec<String> = shown.iter().filter_map(one).collect();
-    if all.is_empty() { String::new() } else { format!("at the DOC {}", all.join("; ")) }
+    let at = if have_capacities(shown) { AT_DOC } else { AT_RATE };
+    if all.is_empty() { String::new() } else { format!("{at} {}", all.join("; ")) }
+}
+
+/// Whether a capacity was looked for and found; else what stands for environments is the plan's rate.
+fn have_capacities(shown: &[(&Environment, &Measurement)]) -> bool {
+    shown.iter().any(|(e, _)| e.shown.outcome.doc.is_some())
 }
 
 /// Mean, variance, deviation, extremes and percentiles of every step.
@@ -141,8 +150,7 @@ fn picked(e: &Environment) -> Vec<(usize, usize, &ImsPhase)> {
     let decisive = match outcome.doc {
         Some(doc) => Some(doc.phase as usize),
         // A given rate has one step, and that is the one to look at.
-        None if outcome.failed.is_none() => measured.last().map(|m| m.0),
-        None => None,
+        None => outcome.phases.iter().rposition(|p| p.kind == ImsPhaseKind::Fixed),
     };
     let at = |i: usize| measured.iter().find(|m| m.0 == i).copied();
     let doc = decisive.and_then(at);
@@ -155,6 +163,14 @@ fn picked(e: &Environment) -> Vec<(usize, usize, &ImsPhase)> {
     let halfway = halfway.filter(|h| first.is_some_and(|f| f.0 != h.0));
     let all = [first, halfway, doc, beyond].into_iter().enumerate();
     all.filter_map(|(i, found)| found.map(|(place, phase)| (i, place, phase))).collect()
+}
+
+/// What a step whose distributions are drawn is, by its place in [`PICKED`].
+fn which(e: &Environment, place: usize) -> &'static str {
+    match PICKED[place].1 {
+        AT_DOC if e.shown.outcome.doc.is_none() => AT_RATE,
+        other => other,
+    }
 }
 
 /// The environments in one picture each: by load, and how probable at their capacities.
@@ -253,7 +269,11 @@ fn at_capacity(shown: &[(&Environment, &Measurement)], what: What) -> Markup {
     if lines.len() < 2 {
         Markup::new()
     } else {
-        probabilities("Probability of more, at each DOC", what, &lines)
+        let title = match have_capacities(shown) {
+            true => "Probability of more, at each DOC",
+            false => "Probability of more, at the plan's rate",
+        };
+        probabilities(title, what, &lines)
     }
 }
 
@@ -324,8 +344,8 @@ fn pictures(e: &Environment, m: &Measurement, poisson: bool) -> Markup {
     let mut keys = Vec::new();
     let (mut bars, mut curves) = (Vec::new(), Vec::new());
     for (i, place, phase) in &picks {
-        let (color, which) = PICKED[*i];
-        let label = format!("{which}: {}, {} SAPS", phase.name, whole(phase.requested.0));
+        let color = PICKED[*i].0;
+        let label = format!("{}: {}, {} SAPS", which(e, *i), phase.name, whole(phase.requested.0));
         let own = histogram(m, *place, phase, poisson, color, &label);
         let points = probability(m, *place);
         if own.is_empty() || points.is_empty() {

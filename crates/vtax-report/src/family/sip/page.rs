@@ -22,7 +22,7 @@ use crate::words::{invalid, sign, word};
 /// Says it without colour.
 fn mark(standing: Standing) -> &'static str {
     match standing {
-        Standing::Prepared => "",
+        Standing::Prepared | Standing::Unlimited => "",
         Standing::Passed => "✓ ",
         Standing::Failed => "✗ ",
     }
@@ -249,8 +249,11 @@ fn when(context: &Context, bench: &Bench) -> String {
         )
     };
     let all: Vec<String> = bench.environments.iter().map(one).collect();
-    let which = "Shown in full is the valid trial of the median capacity; where none is valid, the last";
-    format!("{which}. {}.", all.join("; "))
+    let figure = if bench.at_given_rate { "rate" } else { "capacity" };
+    format!(
+        "Shown in full is the valid trial of the median {figure}; where none is valid, the last. {}.",
+        all.join("; ")
+    )
 }
 
 fn parameters(context: &Context, bench: &Bench) -> Markup {
@@ -279,7 +282,11 @@ fn steps_of(context: &Context, bench: &Bench, e: &Environment) -> Markup {
     let caption = format!("Trial {:03}: {}.{counts}", shown.index, told(&e.shown.outcome));
     m.element("p", &[], &caption);
     m.add(&table(&steps(&e.shown.outcome, Some(&e.shown.detail))));
-    m.fixed("<p class=\"small-print\">Green: within the limits; red: beyond one, which the last line names; grey: preparation. IHS: inadequately handled scenarios among those that started in the step, its transient left out, and ended; not the mean over seconds.</p>");
+    m.fixed("<p class=\"small-print\">").fixed(match bench.at_given_rate {
+        true => "Grey: preparation, and the plan's rate, which has no limit.",
+        false => "Green: within the limits; red: beyond one, which the last line names; grey: preparation.",
+    });
+    m.fixed(" IHS: inadequately handled scenarios among those that started in the step, its transient left out, and ended; not the mean over seconds.</p>");
     let caption = format!("SUT CPU and load over time, {}", e.label);
     let picture = cpu_over_time(e, &caption);
     if !picture.is_empty() {
@@ -288,7 +295,11 @@ fn steps_of(context: &Context, bench: &Bench, e: &Environment) -> Markup {
     let others: Vec<usize> = e.trials.iter().copied().filter(|i| *i != e.shown.record).collect();
     if !others.is_empty() {
         m.open("details", &[]);
-        m.element("summary", &[], &format!("The other {} trials of {}", others.len(), e.label));
+        let how_many = match others.len() {
+            1 => "The other trial".to_owned(),
+            n => format!("The other {n} trials"),
+        };
+        m.element("summary", &[], &format!("{how_many} of {}", e.label));
         for i in others {
             let record = &context.data.trials[i];
             let Some(outcome) = outcome(record) else { continue };

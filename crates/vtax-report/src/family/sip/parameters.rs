@@ -81,7 +81,7 @@ fn of_measure(m: &ImsMeasure, list: &mut Vec<Parameter>) {
         }
         Ramp::Search { start, max, precision, step } => {
             put("ramp.search.step", "", step.to_string(), "Length of a step of the search");
-            put("ramp.search.start", "InitialSAPS", start.to_string(), "Load of the first step");
+            put("ramp.search.start", "InitialSAPS", start.to_string(), "Load of a first trial's first step");
             put("ramp.search.max", "", max.to_string(), "No step goes above this rate");
             put(
                 "ramp.search.precision",

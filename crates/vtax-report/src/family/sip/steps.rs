@@ -135,7 +135,8 @@ fn workers(detail: &Detail, phase: usize) -> Option<f64> {
 fn purpose(phase: &ImsPhase) -> &'static str {
     match phase.kind {
         ImsPhaseKind::PreRegistration | ImsPhaseKind::Stir => "preparation",
-        ImsPhaseKind::Step | ImsPhaseKind::Search | ImsPhaseKind::Fixed => "kept",
+        ImsPhaseKind::Step | ImsPhaseKind::Search => "kept",
+        ImsPhaseKind::Fixed => "no limit: the plan's rate",
         ImsPhaseKind::Confirmation => "kept: confirmed",
     }
 }

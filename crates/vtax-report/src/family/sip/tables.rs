@@ -26,12 +26,13 @@ pub(super) fn tables(context: &Context, ims: &Benches) -> Vec<Table> {
     ]
 }
 
-/// `passed`, `failed`, `preparation`.
+/// `passed`, `failed`, `preparation`, `no limit`.
 pub(crate) fn word(standing: Standing) -> &'static str {
     match standing {
         Standing::Prepared => "preparation",
         Standing::Passed => "passed",
         Standing::Failed => "failed",
+        Standing::Unlimited => "no limit",
     }
 }
 

@@ -31,13 +31,15 @@ pub(crate) enum Standing {
     Passed,
     /// Beyond a limit.
     Failed,
+    /// At a rate that the plan gives, which has no limit: there is no verdict.
+    Unlimited,
 }
 
 impl Standing {
     /// Class of its colour.
     pub(crate) fn class(self) -> &'static str {
         match self {
-            Self::Prepared => "prepared",
+            Self::Prepared | Self::Unlimited => "prepared",
             Self::Passed => "passed",
             Self::Failed => "failed",
         }
@@ -49,8 +51,15 @@ pub(crate) fn standing(phase: &ImsPhase) -> Standing {
     match (phase.passed, phase.kind) {
         (false, _) => Standing::Failed,
         (true, ImsPhaseKind::PreRegistration | ImsPhaseKind::Stir) => Standing::Prepared,
+        (true, ImsPhaseKind::Fixed) => Standing::Unlimited,
         (true, _) => Standing::Passed,
     }
+}
+
+/// The phases that aren't preparation.
+fn measured(o: &ImsOutcome) -> impl Iterator<Item = &ImsPhase> {
+    let prepares = |p: &ImsPhase| matches!(p.kind, ImsPhaseKind::PreRegistration | ImsPhaseKind::Stir);
+    o.phases.iter().filter(move |p| !prepares(p))
 }
 
 /// What a trial found, where it is an IMS benchmark's.
@@ -113,20 +122,109 @@ pub(crate) fn told(o: &ImsOutcome) -> String {
             whole(d.requested.0),
             whole(f.0)
         ),
+        // Of a staircase whose next step broke a limit, but not for the service's sake.
+        (Some(d), None) if measured(o).any(|p| !p.passed && p.requested.0 > d.requested.0) => format!(
+            "{} SAPS kept to the limits; why the next step broke one is in doubt, so there is no capacity",
+            whole(d.requested.0)
+        ),
         (Some(d), None) => format!(
             "design objective capacity at least {} SAPS (requested {}): no step broke a limit",
             fixed(d.effective.0),
             whole(d.requested.0)
         ),
-        (None, Some(f)) => format!("no step kept to the limits, not even {} SAPS", whole(f.0)),
-        (None, None) => match o.decisive() {
+        (None, _) => match o.decisive() {
             Some(p) => {
                 format!("{} SAPS at the plan's rate of {}", fixed(p.effective.0), whole(p.requested.0))
             }
-            None => match o.phases.iter().any(|p| standing(p) == Standing::Passed) {
-                true => "it ended before a capacity was found".to_owned(),
-                false => "it didn't get beyond its preparation".to_owned(),
-            },
+            None => without_capacity(o),
         },
+    }
+}
+
+/// How far a trial got that looked for a capacity and has none.
+fn without_capacity(o: &ImsOutcome) -> String {
+    let lowest = measured(o).map(|p| p.requested.0).reduce(f64::min);
+    match (lowest, measured(o).any(|p| p.passed), o.failed) {
+        (None, ..) => "it didn't get beyond its preparation".to_owned(),
+        (Some(rate), false, _) => format!("no step kept to the limits, not even {} SAPS", whole(rate)),
+        (Some(_), true, Some(_)) => {
+            "short steps kept to the limits, but no rate held when it was confirmed".to_owned()
+        }
+        (Some(_), true, None) => "it ended before a capacity was found".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_store::ims::Doc;
+    use vtax_units::{Nanos, Rate};
+
+    use super::*;
+    use ImsPhaseKind::{Confirmation, Fixed, PreRegistration, Search, Step};
+
+    fn phase(kind: ImsPhaseKind, rate: f64, passed: bool) -> ImsPhase {
+        ImsPhase {
+            name: String::new(),
+            kind,
+            requested: Rate(rate),
+            effective: Rate(rate),
+            started_unix_ms: 0,
+            duration: Nanos::from_secs(1),
+            transient: Nanos::ZERO,
+            ihs: 0.0,
+            passed,
+            reason: None,
+            scenarios: Vec::new(),
+            metrics: Vec::new(),
+        }
+    }
+
+    /// What is told of a trial with these phases behind a preparation, the phase of its capacity and the rate that failed.
+    fn told_of(phases: &[(ImsPhaseKind, f64, bool)], doc: Option<u32>, failed: Option<f64>) -> String {
+        let prepared = phase(PreRegistration, 100.0, true);
+        let phases: Vec<ImsPhase> =
+            [prepared].into_iter().chain(phases.iter().map(|p| phase(p.0, p.1, p.2))).collect();
+        let doc = doc.map(|i| {
+            let of = &phases[i as usize];
+            Doc { requested: of.requested, effective: of.effective, phase: i }
+        });
+        told(&ImsOutcome {
+            doc,
+            failed: failed.map(Rate),
+            phases,
+            stray: Default::default(),
+            pools: Default::default(),
+            connections: None,
+            probe_clocks: Default::default(),
+        })
+    }
+
+    #[test]
+    fn a_trial_without_a_capacity_says_how_far_it_got() {
+        assert_eq!(told_of(&[], None, None), "it didn't get beyond its preparation");
+        let none = "no step kept to the limits, not even 60 SAPS";
+        assert_eq!(told_of(&[(Step, 60.0, false)], None, None), none);
+        assert_eq!(told_of(&[(Search, 80.0, false), (Search, 60.0, false)], None, None), none);
+        let moved = [(Search, 80.0, true), (Search, 90.0, false), (Confirmation, 80.0, false)];
+        let told = "short steps kept to the limits, but no rate held when it was confirmed";
+        assert_eq!(told_of(&moved, None, Some(80.0)), told);
+        assert_eq!(told_of(&moved[..2], None, None), "it ended before a capacity was found");
+        assert_eq!(told_of(&[(Fixed, 300.0, true)], None, None), "300.00 SAPS at the plan's rate of 300");
+    }
+
+    #[test]
+    fn a_limit_that_was_broken_in_doubt_bounds_no_capacity() {
+        let doubt =
+            "60 SAPS kept to the limits; why the next step broke one is in doubt, so there is no capacity";
+        assert_eq!(told_of(&[(Step, 60.0, true), (Step, 80.0, false)], Some(1), None), doubt);
+        let least = told_of(&[(Step, 60.0, true)], Some(1), None);
+        assert!(least.ends_with("at least 60.00 SAPS (requested 60): no step broke a limit"), "{least}");
+    }
+
+    #[test]
+    fn a_rate_that_the_plan_gives_has_no_verdict() {
+        assert_eq!(standing(&phase(Fixed, 300.0, true)), Standing::Unlimited);
+        assert_eq!(standing(&phase(Step, 300.0, true)), Standing::Passed);
+        assert_eq!(standing(&phase(Fixed, 300.0, false)), Standing::Failed);
     }
 }

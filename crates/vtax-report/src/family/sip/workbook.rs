@@ -72,7 +72,7 @@ fn sheet(context: &Context, e: &Environment, sheet: &mut Worksheet) -> Result<()
 
 fn shade(standing: Standing) -> Format {
     let color = match standing {
-        Standing::Prepared => 0x00EF_EFEC,
+        Standing::Prepared | Standing::Unlimited => 0x00EF_EFEC,
         Standing::Passed => 0x00DF_F1EA,
         Standing::Failed => 0x00FB_E9DF,
     };

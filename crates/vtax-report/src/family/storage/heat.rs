@@ -3,7 +3,7 @@
 use vtax_plan::model::StorageOperation;
 use vtax_units::Bytes;
 
-use super::sweep::{Found, Point, Sweep};
+use super::sweep::{Found, Point, Sweep, noted};
 use crate::format::{quantity, range, tax};
 use crate::html::parts::{badge, close_table, open_table, wide};
 use crate::markup::Markup;
@@ -21,13 +21,13 @@ pub(super) fn heat(sweeps: &[Sweep<'_>]) -> Markup {
         }
     }
     if !m.is_empty() {
-        m.element(
-            "p",
-            &[("class", "small-print")],
+        let note = noted(
             "Typical values over trials (median) with their 95 % intervals; the darker, the more. Sequential operations in bytes per \
              second until durable, others in operations per second. Below each candidate its tax and verdict against the baseline: \
              all of the first table are judged together.",
+            sweeps,
         );
+        m.element("p", &[("class", "small-print")], &note);
     }
     m
 }

@@ -2,7 +2,7 @@
 
 use vtax_units::Bytes;
 
-use super::sweep::{Point, Sweep};
+use super::sweep::{Point, Sweep, noted};
 use crate::format::{quantity, range};
 use crate::html::parts::figure;
 use crate::markup::Markup;
@@ -33,8 +33,9 @@ pub(super) fn lines(sweeps: &[Sweep<'_>]) -> Markup {
         }
     }
     if !m.is_empty() {
-        let caption = "Typical values over trials (median); thin bars are their 95 % intervals.";
-        m.element("p", &[("class", "small-print")], caption);
+        let caption =
+            noted("Typical values over trials (median); thin bars are their 95 % intervals.", sweeps);
+        m.element("p", &[("class", "small-print")], &caption);
     }
     m
 }

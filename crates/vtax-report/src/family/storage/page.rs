@@ -3,7 +3,7 @@
 use vtax_store::record::{Observation, Validity};
 use vtax_store::summary::MetricSummary;
 
-use super::sweep::{Environment, Point, Sweep};
+use super::sweep::{Environment, Point, Sweep, noted};
 use crate::context::Context;
 use crate::format::{duration, quantity, range};
 use crate::html::parts::{close_table, details, open_table};
@@ -36,12 +36,12 @@ pub(super) fn tests(context: &Context, sweeps: &[Sweep<'_>]) -> Markup {
     }
     close_table(&mut table);
     let mut m = details("As a table", &table);
-    m.element(
-        "p",
-        &[("class", "small-print")],
+    let note = noted(
         "Medians over trials with their 95 % intervals; latency from the histograms of all trials together, from ten operations beyond a percentile on. \
          Slowest and fastest process are of the first trial that counts.",
+        sweeps,
     );
+    m.element("p", &[("class", "small-print")], &note);
     m
 }
 

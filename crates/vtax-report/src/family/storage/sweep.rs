@@ -1,6 +1,6 @@
 //! What the tests of storage are by operation, file size and record size, and what each environment has there.
 
-use vtax_plan::model::{Cell, MeasureKind, StorageOperation, StorageTest};
+use vtax_plan::model::{Cell, MeasureKind, StorageOperation, StorageSync, StorageTest};
 use vtax_store::summary::{Comparison, MetricSummary, Summary};
 
 use super::trial::is_sequential;
@@ -153,6 +153,21 @@ impl<'a> Sweep<'a> {
     }
 }
 
+/// What is said beside throughput until everything is durable, where tests write and ask for nothing of the kind.
+pub(super) fn not_durable(sweeps: &[Sweep<'_>]) -> Option<&'static str> {
+    let asks_nothing = |point: &Point<'_>| {
+        point.in_bytes() && point.test.operation.writes() && point.test.shape.sync == StorageSync::None
+    };
+    sweeps.iter().flat_map(|sweep| &sweep.points).any(asks_nothing).then_some(
+        "Of tests with `sync: none` throughput is until the last write was acknowledged: nothing was asked to be durable.",
+    )
+}
+
+/// A note, and behind it what [`not_durable`] says.
+pub(super) fn noted(note: &str, sweeps: &[Sweep<'_>]) -> String {
+    not_durable(sweeps).map_or_else(|| note.to_owned(), |more| format!("{note} {more}"))
+}
+
 fn unique<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut all = Vec::new();
     for value in values {
@@ -167,4 +182,28 @@ fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut all = unique(values);
     all.sort_unstable();
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_asked_to_be_durable_is_told() {
+        let told = |test: &str| {
+            let plan = format!(
+                "{{vtax: 1, name: t, baseline: native, environments: native, paths: direct, \
+                 workload: {{storage: {{size: 1MiB, record: 4KiB, {test}}}}}, measure: storage}}"
+            );
+            let plan = vtax_plan::parse("t", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+            let point = |test| Point { test, measure: String::new(), found: Vec::new() };
+            let points = plan.cells[0].workload.model().storage_tests().iter().map(point).collect();
+            noted("Medians.", &[Sweep { label: String::new(), environments: Vec::new(), points }])
+        };
+        let durable = "Medians.";
+        assert_eq!(told("operations: [write], sync: end"), durable);
+        assert_eq!(told("operations: [read], sync: none"), durable);
+        let not = told("operations: [write, read], sync: none");
+        assert!(not.starts_with("Medians. Of tests with `sync: none` throughput is until the last"), "{not}");
+    }
 }

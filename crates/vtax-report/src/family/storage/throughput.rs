@@ -7,7 +7,7 @@ use vtax_load::storage::StorageResult;
 use vtax_store::record::Validity;
 use vtax_units::Bytes;
 
-use super::sweep::{Environment, Point, Sweep, varying};
+use super::sweep::{Environment, Point, Sweep, not_durable, varying};
 use super::workbook::{KILOBYTE, kilobytes, words};
 use crate::data::RunData;
 use crate::metric::{measure_of_test, parts_of_measure};
@@ -40,6 +40,10 @@ pub(super) fn throughput(
     let (reports, processes) = (reports(sweeps), processes(data));
     let environments = sweeps.first().map_or(&[][..], |sweep| &sweep.environments);
     let mut line = 4;
+    if let Some(note) = not_durable(sweeps) {
+        sheet.write_string(3, 0, note)?;
+        line = 5;
+    }
     for (place, environment) in environments.iter().enumerate() {
         for report in &reports {
             let points = report.points.iter().copied().filter(|point| point.value(place).is_some());

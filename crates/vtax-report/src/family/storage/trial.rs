@@ -122,10 +122,31 @@ pub fn told(observations: &[Observation]) -> String {
     });
     let mut told: Vec<String> = told.collect();
     let invalid = more.iter().filter(|observation| observation.validity != Validity::Valid).count();
-    match (more.len(), invalid) {
-        (0, _) => {}
-        (more, 0) => told.push(format!("and {more} tests more")),
-        (more, invalid) => told.push(format!("and {more} tests more, {invalid} of them invalid")),
-    }
+    told.extend(told_of_more(more.len(), invalid));
     told.join(", ")
+}
+
+/// How many tests there are besides those that are told one by one.
+fn told_of_more(more: usize, invalid: usize) -> Option<String> {
+    match (more, invalid) {
+        (0, _) => None,
+        (1, 0) => Some("and 1 test more".to_owned()),
+        (1, _) => Some("and 1 test more, which is invalid".to_owned()),
+        (more, 0) => Some(format!("and {more} tests more")),
+        (more, invalid) => Some(format!("and {more} tests more, {invalid} of them invalid")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_test_more_is_no_tests() {
+        let told = |more, invalid| told_of_more(more, invalid).unwrap_or_default();
+        assert_eq!(told(0, 0), "");
+        assert_eq!((told(1, 0).as_str(), told(2, 0).as_str()), ("and 1 test more", "and 2 tests more"));
+        assert_eq!(told(1, 1), "and 1 test more, which is invalid");
+        assert_eq!(told(3, 1), "and 3 tests more, 1 of them invalid");
+    }
 }

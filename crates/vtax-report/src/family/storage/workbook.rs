@@ -4,7 +4,7 @@
 use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
 use vtax_plan::model::StorageOperation;
 
-use super::sweep::{Point, Sweep};
+use super::sweep::{Point, Sweep, not_durable};
 use super::throughput::throughput;
 use crate::data::RunData;
 use crate::sheet::text;
@@ -22,6 +22,10 @@ pub(super) fn sheets(data: &RunData, sweeps: &[Sweep<'_>], book: &mut Workbook) 
     let head = "The top row is records sizes, the left column is file sizes, both in Kbytes; Kbytes per second until durable, of random operations over the recorded time";
     sheet.write_string_with_format(0, 0, head, &bold)?;
     let mut line = 2;
+    if let Some(note) = not_durable(sweeps) {
+        sheet.write_string(1, 0, note)?;
+        line = 3;
+    }
     for sweep in sweeps {
         for (place, environment) in sweep.environments.iter().enumerate() {
             line = reports(sweep, place, &environment.label, sheet, line)?;

@@ -91,8 +91,12 @@ fn level(frame: &Frame, svg: &mut Svg, (from, to): (f64, f64), value: f64) {
 
 fn mark(history: &History, frame: &Frame, svg: &mut Svg, (index, point): (usize, &Point)) {
     let x = frame.x(index as f64);
-    let tip =
-        format!("{}: {}, {} trials", utc(point.started_unix_ms), history.text(point.value), point.trials);
+    let of = match (history.wanted.of, point.trials) {
+        (Of::Tax, 0) => String::new(),
+        (Of::Tax, rounds) => format!(", {rounds} rounds"),
+        (Of::Value, trials) => format!(", {trials} trials"),
+    };
+    let tip = format!("{}: {}{of}", utc(point.started_unix_ms), history.text(point.value));
     if let Some((low, high)) = point.interval {
         let path = format!("M{} {}V{}", number(x), number(frame.y(low)), number(frame.y(high)));
         svg.path("s1 thin", &path, &tip);

@@ -63,52 +63,77 @@ pub(super) struct Capability {
 
 /// Every capability that something was found out about.
 pub(super) fn capabilities(checks: &[Check]) -> Vec<Capability> {
-    KINDS.iter().filter_map(|kind| capability(kind, checks)).collect()
+    let refused = checks.iter().find(|check| check.name == "namespaces" && check.state == State::Missing);
+    let without = |kind: &Kind| refused.and_then(|refused| without_namespaces(kind.name, refused));
+    KINDS.iter().filter_map(|kind| without(kind).or_else(|| capability(kind, checks))).collect()
+}
+
+/// How a capability stands where namespaces are refused; `None` where it needs none. Other points hang on them, and were never tried.
+fn without_namespaces(name: &'static str, refused: &Check) -> Option<Capability> {
+    let (state, found) = match name {
+        "native services" => (State::Degraded, format!("over loopback alone: {}", line(&refused.found))),
+        "containers" | "virtual machines" | "user-mode Linux" => {
+            (State::Missing, "need namespaces".to_owned())
+        }
+        "fault tolerance" => (State::Missing, "needs namespaces".to_owned()),
+        "network paths" => (State::Degraded, "loopback alone, and `nic` with generators".to_owned()),
+        _ => return None,
+    };
+    Some(Capability { name, state, found: shortened(&found, FOUND), fix: refused.fix.clone() })
 }
 
 fn capability(kind: &Kind, checks: &[Check]) -> Option<Capability> {
     match kind.points {
-        Points::All(names) => {
-            let of: Vec<&Check> = names.iter().filter_map(|n| checks.iter().find(|c| c.name == *n)).collect();
-            let first = of.first()?;
-            let rank = |state: State| state as u8;
-            // The first of those that stand worst: what comes later often hangs on it.
-            let worst = of.iter().rev().max_by_key(|check| rank(check.state)).unwrap_or(first);
-            let found = match worst.state {
-                State::Ok if kind.can.is_empty() => line(&first.found).to_owned(),
-                State::Ok => kind.can.to_owned(),
-                _ => format!("{}: {}", worst.name, line(&worst.found)),
-            };
-            Some(Capability {
-                name: kind.name,
-                state: worst.state,
-                found: shortened(&found, FOUND),
-                fix: worst.fix.clone(),
-            })
-        }
-        Points::Each(start) => {
-            let of: Vec<(&str, &Check)> =
-                checks.iter().filter_map(|c| Some((c.name.strip_prefix(start)?, c))).collect();
-            let (can, not): (Vec<_>, Vec<_>) =
-                of.iter().partition(|(_, check)| check.state != State::Missing);
-            let names =
-                |of: &[&(&str, &Check)]| of.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            let (state, found) = match (can.len(), not.len()) {
-                (0, 0) => return None,
-                (_, 0) => (State::Ok, names(&can)),
-                (0, _) => (State::Missing, format!("none of {}", names(&not))),
-                _ => (State::Degraded, format!("{}; not {}", names(&can), names(&not))),
-            };
-            let fix = not.first().and_then(|(_, check)| check.fix.clone());
-            // One command that installs all of them, where there are several.
-            let all = match start {
-                "service " => "vtax setup --services",
-                _ => "vtax setup --paths",
-            };
-            let fix = if not.len() > 1 { Some(all.to_owned()) } else { fix };
-            Some(Capability { name: kind.name, state, found: shortened(&found, FOUND), fix })
+        Points::All(names) => all(kind, names, checks),
+        Points::Each(start) => each(kind.name, start, checks),
+    }
+}
+
+/// A capability that needs all of these points.
+fn all(kind: &Kind, names: &[&str], checks: &[Check]) -> Option<Capability> {
+    let of: Vec<&Check> = names.iter().filter_map(|n| checks.iter().find(|c| c.name == *n)).collect();
+    let first = of.first()?;
+    let rank = |state: State| state as u8;
+    // The first of those that stand worst: what comes later often hangs on it.
+    let worst = of.iter().rev().max_by_key(|check| rank(check.state)).unwrap_or(first);
+    let found = match worst.state {
+        State::Ok if kind.can.is_empty() => line(&first.found).to_owned(),
+        State::Ok => kind.can.to_owned(),
+        _ => format!("{}: {}", worst.name, line(&worst.found)),
+    };
+    Some(Capability {
+        name: kind.name,
+        state: worst.state,
+        found: shortened(&found, FOUND),
+        fix: worst.fix.clone(),
+    })
+}
+
+/// A capability of which each point whose name begins so is a part.
+fn each(name: &'static str, start: &str, checks: &[Check]) -> Option<Capability> {
+    let of: Vec<(&str, &Check)> =
+        checks.iter().filter_map(|c| Some((c.name.strip_prefix(start)?, c))).collect();
+    let (can, not): (Vec<_>, Vec<_>) = of.iter().partition(|(_, check)| check.state != State::Missing);
+    let names = |of: &[&(&str, &Check)]| of.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let (state, found) = match (can.len(), not.len()) {
+        (0, 0) => return None,
+        (_, 0) => (State::Ok, names(&can)),
+        (0, _) => (State::Missing, format!("none of {}", names(&not))),
+        _ => (State::Degraded, format!("{}; not {}", names(&can), names(&not))),
+    };
+    let mut fixes: Vec<&str> = Vec::new();
+    for fix in not.iter().filter_map(|(_, check)| check.fix.as_deref()) {
+        if !fixes.contains(&fix) {
+            fixes.push(fix);
         }
     }
+    let fix = match fixes.len() {
+        0 => None,
+        // One command installs all services.
+        2.. if start == "service " => Some("vtax setup --services".to_owned()),
+        _ => Some(fixes.join("; ")),
+    };
+    Some(Capability { name, state, found: shortened(&found, FOUND), fix })
 }
 
 /// The first line of what was found.
@@ -166,6 +191,46 @@ mod tests {
                 "yes     network paths     routed",
             ]
         );
+    }
+
+    #[test]
+    fn without_namespaces_native_services_are_measured_over_loopback_alone() {
+        let checks = [
+            Check::missing("namespaces", "refused here", "sudo sysctl x"),
+            Check::ok("CPUs", "4 may be used"),
+            Check::ok("accelerator", "KVM"),
+            Check::ok("path ovs", "installed"),
+            Check::ok("clock", "kept by NTP"),
+        ];
+        let text = text(&capabilities(&checks));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "partly  native services   over loopback alone: refused here  -> sudo sysctl x",
+                "no      containers        need namespaces  -> sudo sysctl x",
+                "no      virtual machines  need namespaces  -> sudo sysctl x",
+                "no      user-mode Linux   need namespaces  -> sudo sysctl x",
+                "no      fault tolerance   needs namespaces  -> sudo sysctl x",
+                "partly  network paths     loopback alone, and `nic` with generators  -> sudo sysctl x",
+                "yes     time              kept by NTP",
+            ]
+        );
+    }
+
+    #[test]
+    fn paths_that_are_missing_have_each_its_own_fix() {
+        let missing = |name: &str, fix: &str| Check::missing(format!("path {name}"), "not here", fix);
+        let (modules, setup) = ("sudo modprobe vxlan", "vtax setup --paths");
+        let fix = |checks: &[Check]| capabilities(checks).pop().and_then(|c| c.fix);
+        assert_eq!(fix(&[missing("nat", setup), missing("pasta", setup)]), Some(setup.to_owned()));
+        let all = [
+            missing("vxlan", modules),
+            missing("nat", setup),
+            missing("pasta", setup),
+            missing("routed", "vtax setup --labs"),
+        ];
+        assert_eq!(fix(&all), Some(format!("{modules}; {setup}; vtax setup --labs")));
     }
 
     #[test]

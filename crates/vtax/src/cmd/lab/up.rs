@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -16,6 +17,7 @@ use vtax_sys::cgroup::RunGroups;
 
 use super::door::{self, Answer, Ask};
 use super::file::{Loaded, What};
+use crate::cmd::run::shell_word;
 use crate::exit::{Classify, Exit, Failure, Outcome, report};
 use crate::front::{Place, in_controller};
 use crate::out;
@@ -45,14 +47,14 @@ pub(super) fn run(args: &Args) -> Outcome {
         Loaded::Clab { .. } => PairSupport::default(),
     };
     in_controller(|place, groups| {
-        let outcome = hold(&loaded, args.service, &pairs, &listener, place, groups);
+        let outcome = hold(args, &loaded, &pairs, &listener, place, groups);
         outcome.unwrap_or_else(|failure| report(&failure))
     })
 }
 
 fn hold(
+    args: &Args,
     loaded: &Loaded,
-    service: bool,
     pairs: &PairSupport,
     listener: &UnixListener,
     place: Place,
@@ -72,8 +74,8 @@ fn hold(
     let options = LabOptions { groups: Some(groups.clone()), ..LabOptions::new(Isolation::Namespaces) };
     let started = Instant::now();
     // What the testbed was built from stays until it is down.
-    let (stood, _kept) = build(loaded, service, pairs, options, &stop)?;
-    out::text(&told(loaded.name(), &stood, started))?;
+    let (stood, _kept) = build(loaded, args.service, pairs, options, &stop)?;
+    out::text(&(told(loaded.name(), &stood, started) + &ways(&args.name)))?;
     let standing = stood.standing;
     serve(&standing, listener, &stop)?;
     let left = standing.down();
@@ -132,7 +134,14 @@ fn told(name: &str, stood: &Stood, started: Instant) -> String {
         let whose = if services.len() > 1 { format!("{node}'s") } else { "its".to_owned() };
         text += &format!("  {whose} service listens at {address}\n");
     }
-    text + "`vtax lab exec NODE -- COMMAND` works in it; Ctrl-C here or `vtax lab down` ends it\n"
+    text
+}
+
+/// The commands that reach a lab of this name.
+fn ways(name: &str) -> String {
+    let lab =
+        if name == door::USUAL { String::new() } else { format!(" --lab {}", shell_word(Path::new(name))) };
+    format!("`vtax lab exec{lab} NODE -- COMMAND` works in it; Ctrl-C here or `vtax lab down{lab}` ends it\n")
 }
 
 /// Answers questions until the lab is to go down, each on a thread of its own: what a capture is to see is done meanwhile.
@@ -172,4 +181,19 @@ fn answer(reach: &Reach, ask: Ask, over: &AtomicBool) -> Answer {
         }
     };
     done.unwrap_or_else(|error| Answer::Refused { why: vtax_sys::chain(&error) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_name_the_lab_where_it_has_a_name() {
+        assert!(
+            ways("lab").starts_with("`vtax lab exec NODE -- COMMAND` ") && !ways("lab").contains("--lab")
+        );
+        let named = ways("x y");
+        assert!(named.starts_with("`vtax lab exec --lab 'x y' NODE -- COMMAND` "), "{named}");
+        assert!(named.contains("`vtax lab down --lab 'x y'`"), "{named}");
+    }
 }

@@ -20,7 +20,9 @@ use crate::exit::{Classify, Outcome};
 
 /// Users of remote desktops (RFB) who type, scroll, drag and watch: a request is an action, its answer the marker on the screen. On each
 /// desktop `vtax service desktop` must run. An open loop with --rate, a closed loop with --connections alone.
+// Its connections are desktops, of which one is enough.
 #[derive(clap::Args)]
+#[command(mut_arg("connections", |arg| arg.help("Desktops there are, at ports that follow each other [default: 1]")))]
 pub(super) struct Args {
     /// Address and port of the first desktop; those of other users are at the ports after it.
     server: SocketAddr,
@@ -29,7 +31,7 @@ pub(super) struct Args {
     /// What users do.
     #[arg(long, value_enum, default_value_t = Actions::Mix)]
     actions: Actions,
-    /// Actions of one user per second where --rate is given: so many users share it, of the --connections [default: 1] there are.
+    /// With --rate: how many actions a second one user makes. As many users take part as --rate needs, at most --connections.
     #[arg(long, default_value = "4/s")]
     user_rate: Rate,
     /// How long a user waits after an answer, without --rate.

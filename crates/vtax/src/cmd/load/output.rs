@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use vtax_load::search::{Bracket, Ending};
 use vtax_load::{ConnectionPool, Errors, LatencyHistogram, LoadResult, Model, RequestStep, Sample};
-use vtax_units::{Nanos, Share};
+use vtax_units::{Nanos, Rate, Share};
 
 use super::end::{End, Ended};
 use super::request_load::{RequestLoad, RequestSpec};
@@ -152,12 +152,12 @@ fn put_table<S: RequestSpec>(out: &mut String, load: &RequestLoad<S>, result: &L
     let model = if open { "open loop" } else { "closed loop" };
     writeln!(
         out,
-        "{}  {model}, {} connections, {:.1} s",
+        "{}  {model}, {}, {:.1} s",
         load.target,
-        load.spec.pool().connections,
+        carried_by(S::FAMILY, open, load.spec.pool().connections),
         result.duration.as_secs_f64()
     )?;
-    writeln!(out, "\nanswered  {:.1}/s", result.throughput().0)?;
+    writeln!(out, "\nsucceeded {:.1}/s", result.throughput().0)?;
     if open {
         let offered = result.counts.intended as f64 / result.duration.as_secs_f64();
         writeln!(out, "offered   {offered:.1}/s, {:.3} % lost", 100.0 * result.counts.loss())?;
@@ -195,6 +195,17 @@ fn put_table<S: RequestSpec>(out: &mut String, load: &RequestLoad<S>, result: &L
         generator.cpu_user.as_secs_f64(),
         generator.cpu_system.as_secs_f64()
     )
+}
+
+/// What carries a load: an open loop takes no more connections than it needs.
+fn carried_by(family: &str, open: bool, count: u32) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    match (family, open) {
+        ("sip", _) => format!("at most {count} call{s} at once"),
+        ("desktop", _) => format!("{count} desktop{s}"),
+        (_, true) => format!("at most {count} connection{s}"),
+        (_, false) => format!("{count} connection{s}"),
+    }
 }
 
 /// What became of the requests, and what went over the network.
@@ -260,19 +271,40 @@ pub(super) fn search_text(
         |name: &str, limit: Option<Nanos>| limit.map(|limit| format!("{name} at most {}, ", millis(limit)));
     let limits: String = [of("p95", latency.0), of("p99", latency.1)].into_iter().flatten().collect();
     let limits = format!("{limits}loss at most {loss}");
-    let lower = bracket.lower.map_or(0.0, |rate| rate.0);
-    let upper = bracket.upper.map_or(f64::INFINITY, |rate| rate.0);
-    let found = match bracket.ending {
-        Ending::Found => format!("between {lower:.0}/s and {upper:.0}/s"),
-        Ending::AtMax => format!("at least {lower:.0}/s, the highest rate allowed (--max)"),
-        Ending::GeneratorLimited => format!("at least {lower:.0}/s; the generator can't offer more"),
-        Ending::NothingPassed => format!("none; even {upper:.1}/s was too much"),
-        Ending::StepsSpent | Ending::Unfinished => {
-            format!("between {lower:.0}/s and {upper:.0}/s so far; the search did not end")
-        }
-    };
     let steps = bracket.steps.len();
-    out::text(&format!("capacity ({limits}): {found}; {steps} steps\n"))
+    out::text(&format!("capacity ({limits}): {}; {steps} steps\n", known(bracket)))
+}
+
+/// What a search knows of the capacity, in words.
+pub(super) fn known(bracket: &Bracket) -> String {
+    let [lower, upper] = [bracket.lower, bracket.upper].map(|rate| rate.map(per_second));
+    match (bracket.ending, lower, upper) {
+        (Ending::Found, Some(lower), Some(upper)) => format!("between {lower} and {upper}"),
+        (Ending::AtMax, Some(lower), _) => format!("at least {lower}, the highest rate allowed (--max)"),
+        (Ending::GeneratorLimited, Some(lower), _) => {
+            format!("at least {lower}; the generator can't offer more")
+        }
+        (Ending::GeneratorLimited, None, _) => "not known: the generator can't offer any rate".to_owned(),
+        (Ending::NothingPassed, _, Some(upper)) => format!("none; even {upper} was too much"),
+        (Ending::NothingPassed, _, None) => "none".to_owned(),
+        (_, Some(lower), Some(upper)) => {
+            format!("between {lower} and {upper} so far; the search did not end")
+        }
+        (_, Some(lower), None) => format!("at least {lower} so far; the search did not end"),
+        (_, None, Some(upper)) => format!("below {upper} so far; the search did not end"),
+        (_, None, None) => "nothing is known yet; the search did not end".to_owned(),
+    }
+}
+
+/// A rate with three significant digits; a larger one is whole: `0.750/s`, `4.13/s`, `41235/s`.
+pub(super) fn per_second(rate: Rate) -> String {
+    let decimals: usize = match rate.0 {
+        r if r >= 99.95 => 0,
+        r if r >= 9.995 => 1,
+        r if r >= 0.9995 => 2,
+        _ => 3,
+    };
+    format!("{:.decimals$}/s", rate.0)
 }
 
 /// Mean and p99 of times.
@@ -307,6 +339,34 @@ mod tests {
         };
         put_counts(&mut text, &result, "redis").unwrap();
         assert!(text.ends_with("0 connections opened after the warm-up\n"), "{text}");
+    }
+
+    #[test]
+    fn what_carries_a_load_is_called_what_it_is() {
+        assert_eq!(carried_by("http", true, 1024), "at most 1024 connections");
+        assert_eq!(carried_by("redis", false, 1), "1 connection");
+        assert_eq!(carried_by("sip", true, 10_000), "at most 10000 calls at once");
+        assert_eq!(carried_by("desktop", true, 4), "4 desktops");
+    }
+
+    #[test]
+    fn a_search_tells_what_it_knows_and_no_more() {
+        let told = |ending: Ending, lower: Option<f64>, upper: Option<f64>| {
+            let (lower, upper) = (lower.map(Rate), upper.map(Rate));
+            known(&Bracket { lower, upper, ending, steps: Vec::new() })
+        };
+        assert_eq!(told(Ending::Found, Some(4.0), Some(4.13)), "between 4.00/s and 4.13/s");
+        assert_eq!(
+            told(Ending::GeneratorLimited, Some(0.5), None),
+            "at least 0.500/s; the generator can't offer more"
+        );
+        assert_eq!(told(Ending::NothingPassed, None, Some(12.5)), "none; even 12.5/s was too much");
+        let unfinished = |lower, upper| told(Ending::Unfinished, lower, upper);
+        let end = "so far; the search did not end";
+        assert_eq!(unfinished(Some(4000.0), None), format!("at least 4000/s {end}"));
+        assert_eq!(unfinished(Some(4000.0), Some(5000.4)), format!("between 4000/s and 5000/s {end}"));
+        assert_eq!(unfinished(None, Some(50.0)), format!("below 50.0/s {end}"));
+        assert_eq!(unfinished(None, None), "nothing is known yet; the search did not end");
     }
 
     #[test]

@@ -17,6 +17,20 @@ impl Profile {
     pub(super) fn first(&self) -> Rate {
         self.segments.first().map_or(Rate(0.0), |segment| segment.from)
     }
+
+    /// What its steps take after the time that isn't recorded; `None` where they have no durations.
+    pub(super) fn recorded(&self, warmup: Nanos) -> Result<Option<Nanos>> {
+        let total =
+            Nanos(self.segments.iter().fold(0, |sum, segment| segment.duration.0.saturating_add(sum)));
+        if total == Nanos::ZERO {
+            return Ok(None);
+        }
+        ensure!(
+            total > warmup,
+            "the steps of --rate take {total}, and the first {warmup} are not recorded: nothing is left"
+        );
+        Ok(Some(total.saturating_sub(warmup)))
+    }
 }
 
 impl FromStr for Profile {
@@ -64,6 +78,16 @@ mod tests {
             all.segments[1],
             Segment { from: Rate(1000.0), to: Rate(9000.0), duration: Nanos::from_secs(30) }
         );
+    }
+
+    #[test]
+    fn what_is_recorded_are_the_steps_without_the_warm_up() {
+        let recorded = |text: &str| {
+            text.parse::<Profile>().unwrap().recorded(Nanos::from_secs(1)).map_err(|e| e.to_string())
+        };
+        assert_eq!(recorded("50/s:10s,50/s..500/s:30s"), Ok(Some(Nanos::from_secs(39))));
+        assert_eq!(recorded("50/s"), Ok(None));
+        assert!(recorded("50/s:500ms,60/s:500ms").is_err_and(|why| why.contains("nothing is left")));
     }
 
     #[test]

@@ -30,10 +30,11 @@ pub(super) struct RequestArgs {
     /// after another.
     #[arg(long)]
     pub(super) connections: Option<u32>,
-    /// Recorded time; with --search, of each step [default: 10s, with --search 3s].
+    /// Recorded time; with --search, of each step [default: what the steps of --rate take, warm-up included; else 10s,
+    /// with --search 3s].
     #[arg(long)]
     duration: Option<Nanos>,
-    /// Time before it that is not recorded.
+    /// Time before it that is not recorded; the steps of --rate begin with it.
     #[arg(long, default_value = "1s")]
     warmup: Nanos,
     /// Gaps between requests of an open loop.
@@ -131,6 +132,10 @@ pub(super) fn highest(text: &str) -> Result<Rate, String> {
     }
 }
 
+/// Recorded time where none is given and the rate has no end.
+const DURATION: Nanos = Nanos::from_secs(10);
+/// That of each step of a search.
+const SEARCH_DURATION: Nanos = Nanos::from_secs(3);
 /// Connections of the closed loop that tells a search where to begin.
 const HINT_CONNECTIONS: u32 = 64;
 const HINT_DURATION: Nanos = Nanos::from_millis(1_000);
@@ -179,25 +184,35 @@ impl RequestArgs {
         }
     }
 
-    fn step(&self) -> RequestStep {
+    /// How long is recorded: a load in steps that is given no time goes on to their end.
+    fn recorded(&self) -> anyhow::Result<Nanos> {
+        match (self.duration, &self.rate) {
+            (Some(duration), _) => Ok(duration),
+            (None, _) if self.search => Ok(SEARCH_DURATION),
+            (None, Some(profile)) => Ok(profile.recorded(self.warmup)?.unwrap_or(DURATION)),
+            (None, None) => Ok(DURATION),
+        }
+    }
+
+    fn step(&self) -> anyhow::Result<RequestStep> {
         let model = match &self.rate {
             Some(profile) => Model::Open { arrivals: self.arrivals, profile: profile.segments.clone() },
             None => Model::Closed,
         };
-        RequestStep {
+        Ok(RequestStep {
             model,
             warmup: self.warmup,
-            duration: self.duration.unwrap_or(Nanos::from_secs(if self.search { 3 } else { 10 })),
+            duration: self.recorded()?,
             seed: self.seed,
             samples: self.samples_out.is_some(),
             interval: self.interval,
             drain: self.drain.unwrap_or(self.timeout),
-        }
+        })
     }
 
     /// Carries out the load that they ask for.
     pub(super) fn run(&self, target: String, spec: impl RequestSpec) -> Outcome {
-        let load = RequestLoad { target, spec, step: self.step() };
+        let load = RequestLoad { target, spec, step: self.step().bad_input()? };
         load.spec.check().and_then(|()| load.step.check()).map_err(anyhow::Error::from).bad_input()?;
         // Before the first thread, so that all have the signals blocked.
         let watch = Watch::new(self.quiet).context("preparing for Ctrl-C")?;
@@ -292,7 +307,7 @@ fn near_closed_loop<S: RequestSpec>(
     if let Some(Doubt::NothingSucceeded(why)) = closed.doubt() {
         return Err(Failure { exit: Exit::Failed, error: anyhow::anyhow!("nothing to search: {why}") });
     }
-    watch.line(&format!("closed loop: {:.0}/s, searching from there", closed.throughput().0));
+    watch.line(&format!("closed loop: {}, searching from there", output::per_second(closed.throughput())));
     Ok(Some(limits.near_closed_loop(&closed)))
 }
 
@@ -343,8 +358,8 @@ fn step_line(outcome: &StepOutcome, verdict: StepVerdict, result: &LoadResult) -
         waiting => format!(", {waiting} without an answer at its end"),
     };
     format!(
-        "{:>10.0}/s  {word}: {:.2} % lost, p99 {}{waiting}{why}",
-        outcome.rate.0,
+        "{:>12}  {word}: {:.2} % lost, p99 {}{waiting}{why}",
+        output::per_second(outcome.rate),
         100.0 * outcome.loss.0,
         output::figure(&result.latency, output::millis(outcome.latency_p99)),
     )
@@ -352,7 +367,33 @@ fn step_line(outcome: &StepOutcome, verdict: StepVerdict, result: &LoadResult) -
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: RequestArgs,
+    }
+
+    #[test]
+    fn a_load_in_steps_goes_on_to_their_end() {
+        let step = |words: &str| {
+            Alone::try_parse_from(["load"].into_iter().chain(words.split(' '))).unwrap().args.step()
+        };
+        for (words, seconds) in [
+            ("--rate 50/s:10s,500/s:30s", 39),
+            ("--rate 50/s:10s,50/s..500/s:30s --warmup 0s", 40),
+            ("--rate 50/s:10s,500/s:30s --duration 5s", 5),
+            ("--rate 50/s:10s,500/s:30s --search", 3),
+            ("--rate 50/s", 10),
+            ("--connections 2", 10),
+        ] {
+            assert_eq!(step(words).unwrap().duration, Nanos::from_secs(seconds), "{words}");
+        }
+        assert!(step("--rate 50/s:1s").is_err());
+    }
 
     #[test]
     fn a_highest_rate_below_all_that_are_tried_is_refused() {

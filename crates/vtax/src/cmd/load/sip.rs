@@ -43,14 +43,15 @@ pub(super) struct Args {
     /// Attempts per second, all scenarios together: a rate (`500/s`), or steps (`100/s:30s,200/s:30s`).
     #[arg(long, default_value = "10/s")]
     rate: Profile,
-    /// Length of a step that has none of its own [default: 10s].
+    /// Length of a step that has none of its own; with --scenario-file the whole recorded time, with --search of each step
+    /// [default: 10s; with --scenario-file what the steps of --rate take, if they say so, and with --search 3s].
     #[arg(long)]
     duration: Option<Nanos>,
-    /// Time at each step's start that doesn't count.
+    /// Time at each step's start that doesn't count; with --scenario-file once, at the start.
     #[arg(long, default_value = "0s")]
     transient: Nanos,
-    /// Longest wait for what is under way after the last step [default: five times ring and hold
-    /// time, at least 5s].
+    /// Longest wait for what is under way after the last step [default: five times ring and hold time, at least 5s; with
+    /// --unregistered, without --ring and --hold, 30s; with --scenario-file 5s more than --pause].
     #[arg(long)]
     drain: Option<Nanos>,
     /// Shares of the scenarios: `calling=50%,messaging=50%` [default: that of the IMS benchmark].
@@ -59,7 +60,8 @@ pub(super) struct Args {
     /// One scenario alone, such as `calling`.
     #[arg(long)]
     scenario: Option<Mix>,
-    /// Share of a step's attempts that may be inadequately handled; above it there is no next step.
+    /// Share of a step's attempts that may be inadequately handled; above it there is no next step. With --scenario-file for
+    /// --search alone.
     #[arg(long, default_value = "10%")]
     ihs: Share,
     /// The longest that a metric may take: `ses1=2s`; may be repeated.
@@ -396,7 +398,7 @@ fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: Sip
     };
     let mut search = Search::new(limits);
     while let Some(rate) = search.next().filter(|_| !interrupted) {
-        let phase = SipPhase { rate, name: format!("{:.0}/s", rate.0), ..step.clone() };
+        let phase = SipPhase { rate, name: super::output::per_second(rate), ..step.clone() };
         let one = SipProfile { phases: vec![phase], ..profile.clone() };
         let (result, ended) = carry_out(watch, session, &one)?;
         interrupted = ended;

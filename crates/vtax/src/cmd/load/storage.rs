@@ -58,7 +58,8 @@ pub(super) struct Args {
     /// Gaps between the starts of an open loop.
     #[arg(long, value_parser = super::requests::arrivals(), default_value = "poisson")]
     arrivals: Arrivals,
-    /// Recorded time of each operation [default: until it has been over all records once; with --rate 10s].
+    /// Recorded time of each operation [default: until it has been over all records once; with --rate what its steps take, warm-up
+    /// included, else 10s].
     #[arg(long)]
     duration: Option<Nanos>,
     /// Time before it that is not recorded [default: 0s; with --duration or --rate 1s].
@@ -121,16 +122,21 @@ fn word<T: DeserializeOwned + Clone + Send + Sync + 'static>(
 }
 
 impl Args {
-    fn step(&self, operation: StorageOperation) -> StorageStep {
+    fn step(&self, operation: StorageOperation) -> anyhow::Result<StorageStep> {
         let model = match &self.rate {
             Some(profile) => Model::Open { arrivals: self.arrivals, profile: profile.segments.clone() },
             None => Model::Closed,
         };
         let timed = self.duration.is_some() || self.rate.is_some();
-        let default = if self.rate.is_some() { Nanos::from_secs(10) } else { self.longest };
         // What is about names ends with the names.
         let once = !timed || operation.of_names();
-        StorageStep {
+        let warmup = self.warmup.unwrap_or(if once { Nanos::ZERO } else { Nanos::from_secs(1) });
+        let duration = match (self.duration, &self.rate) {
+            (Some(duration), _) => duration,
+            (None, Some(profile)) => profile.recorded(warmup)?.unwrap_or(Nanos::from_secs(10)),
+            (None, None) => self.longest,
+        };
+        Ok(StorageStep {
             shape: StorageShape {
                 file: self.size,
                 record: self.record,
@@ -146,15 +152,15 @@ impl Args {
             },
             operation,
             model,
-            warmup: self.warmup.unwrap_or(if once { Nanos::ZERO } else { Nanos::from_secs(1) }),
-            duration: self.duration.unwrap_or(default),
+            warmup,
+            duration,
             once,
             cache: self.cache,
             seed: self.seed,
             samples: false,
             interval: self.interval,
             read_back: None,
-        }
+        })
     }
 }
 
@@ -178,7 +184,8 @@ pub(super) fn run(args: &Args) -> Outcome {
         seed: args.seed,
         keep: args.keep,
     };
-    let steps: Vec<StorageStep> = args.operations.iter().map(|operation| args.step(*operation)).collect();
+    let steps = args.operations.iter().map(|operation| args.step(*operation));
+    let steps = steps.collect::<anyhow::Result<Vec<StorageStep>>>().bad_input()?;
     for step in &steps {
         step.check().map_err(failure)?;
     }
@@ -256,5 +263,37 @@ impl Line {
         );
         self.last = *now;
         Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn operations_in_steps_go_on_to_their_end() {
+        let step = |words: &str| {
+            let words = ["storage", "file:/data"].into_iter().chain(words.split(' '));
+            let args = Alone::try_parse_from(words).unwrap().args;
+            args.step(args.operations[0])
+        };
+        for (words, seconds) in [
+            ("--rate 50/s:10s,500/s:30s", 39),
+            ("--rate 50/s:10s,500/s:30s --operations create", 40),
+            ("--rate 50/s:10s --duration 5s", 5),
+            ("--rate 50/s", 10),
+            ("--longest 20s", 20),
+        ] {
+            assert_eq!(step(words).unwrap().duration, Nanos::from_secs(seconds), "{words}");
+        }
+        assert!(step("--rate 50/s:1s").is_err());
     }
 }

@@ -125,7 +125,7 @@ fn bar() -> ProgressBar {
 fn live(step: &RequestStep, progress: &Progress) -> String {
     let total = Nanos(step.warmup.0 + step.duration.0);
     let left = total.saturating_sub(progress.elapsed).as_secs_f64();
-    format!("{} answered, {} failed, {left:.0} s to go", progress.ok, progress.failed)
+    format!("{} ok, {} failed, {left:.0} s to go", progress.ok, progress.failed)
 }
 
 /// Makes a line of what happened in each interval.

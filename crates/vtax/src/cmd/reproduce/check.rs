@@ -6,6 +6,7 @@ use vtax_report::study::is_metric;
 use vtax_study::{Mode, misfits, open_folder, rules};
 
 use super::failed;
+use super::listed::counted;
 use crate::exit::{Classify, Exit, Outcome};
 use crate::out;
 
@@ -40,12 +41,12 @@ pub(crate) fn check(path: &Path) -> Outcome {
     }
     let broken = rules(study).iter().filter(|rule| rule.is_broken()).count();
     out::text(&format!(
-        "{}: {} items, {} claims, {} experiments, {} rules of which {broken} are broken\n",
+        "{}: {}, {}, {}, {} of which {broken} are broken\n",
         study.name,
-        study.items.len(),
-        study.claims.len(),
-        study.experiments.len(),
-        study.rules.len()
+        counted(study.items.len(), "item"),
+        counted(study.claims.len(), "claim"),
+        counted(study.experiments.len(), "experiment"),
+        counted(study.rules.len(), "rule")
     ))?;
     Ok(Exit::Done)
 }

@@ -16,16 +16,21 @@ pub(super) fn all() -> Result<String, Failure> {
         let broken = rules(study).iter().filter(|rule| rule.is_broken()).count();
         text += &format!("{name}\n  {}\n  {}\n", study.source.title, study.question);
         text += &format!(
-            "  {} claims, {testable} of them can be run; {} experiments, about {} (quick) or {} (full); {broken} of {} rules broken\n\n",
-            study.claims.len(),
-            study.experiments.len(),
+            "  {}, {testable} of them can be run; {}, at most {} (quick) or {} (full) under emulation; {broken} of {} broken\n\n",
+            counted(study.claims.len(), "claim"),
+            counted(study.experiments.len(), "experiment"),
             time(&loaded, Mode::Quick)?,
             time(&loaded, Mode::Full)?,
-            study.rules.len(),
+            counted(study.rules.len(), "rule"),
         );
     }
     text += "vtax reproduce NAME --list shows one, vtax reproduce NAME runs it\n";
     Ok(text)
+}
+
+/// So many of something: `1 claim`, `2 claims`.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// How long the experiments of a study take at most under software emulation, in words.
@@ -58,7 +63,7 @@ pub(super) fn one(loaded: &Loaded) -> Result<String, Failure> {
         for mode in [Mode::Quick, Mode::Full] {
             let plan = plan_of(loaded, experiment.plan(mode), &[])?;
             let cells = plan.cells.len();
-            text += &format!("    {} ({}): {cells} cells\n", mode.word(), experiment.plan(mode));
+            text += &format!("    {} ({}): {}\n", mode.word(), experiment.plan(mode), counted(cells, "cell"));
         }
     }
     text += "\nclaims\n";

@@ -47,7 +47,7 @@ raw! {
         default tls_version: SipTlsRaw = "any",
         /// With the transport `tls`, the only cipher suite that is offered, as IANA names it; without it, all that are safe.
         optional cipher: String,
-        /// With the transports `tcp` and `tls`, whether each call has a connection of its own; else all of a source address share one.
+        /// With the transports `tcp` and `tls`, whether each call has a connection of its own; else all of a source address and a worker share one.
         default connection_per_call: bool = "false",
         /// With the transport `tls` and a connection for each call, whether connections resume sessions of earlier ones.
         default resume: bool = "true",

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::Value;
-use vtax_load::search::{Bracket, Ending};
+use vtax_load::search::Bracket;
 use vtax_load::sip::{PhaseResult, SipConnections, SipProfile, SipResult, SipSpec, Traffic};
 use vtax_units::Share;
 
 use crate::cmd::load::end::{End, Ended};
-use crate::cmd::load::output::{figure, millis, times};
+use crate::cmd::load::output::{figure, known, millis, times};
 use crate::cmd::load::tls::put_handshakes;
 use crate::exit::Failure;
 use crate::out;
@@ -264,17 +264,6 @@ pub(super) fn search(bracket: &Bracket, ihs: Share, json: bool, ended: Ended) ->
     if json {
         return out::json(&Found { ended, bracket });
     }
-    let lower = bracket.lower.map_or(0.0, |rate| rate.0);
-    let upper = bracket.upper.map_or(f64::INFINITY, |rate| rate.0);
-    let found = match bracket.ending {
-        Ending::Found => format!("between {lower:.1}/s and {upper:.1}/s"),
-        Ending::AtMax => format!("at least {lower:.1}/s, the highest rate allowed (--max)"),
-        Ending::GeneratorLimited => format!("at least {lower:.1}/s; the generator can't offer more"),
-        Ending::NothingPassed => format!("none; even {upper:.1}/s was too much"),
-        Ending::StepsSpent | Ending::Unfinished => {
-            format!("between {lower:.1}/s and {upper:.1}/s so far; the search did not end")
-        }
-    };
-    let steps = bracket.steps.len();
+    let (found, steps) = (known(bracket), bracket.steps.len());
     out::text(&format!("capacity (at most {ihs} inadequately handled): {found}; {steps} steps\n"))
 }

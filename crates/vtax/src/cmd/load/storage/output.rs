@@ -12,6 +12,10 @@ use crate::cmd::load::end::End;
 use crate::exit::Failure;
 use crate::out;
 
+/// What the columns of amounts are.
+const COLUMNS: &str = "sum: what each process had while it was busy, added up (iozone's children); whole: all bytes until the last process \
+                       ended, its sync included (iozone's parent)\n";
+
 /// One operation with the figures a script wants without decoding histograms.
 #[derive(Serialize)]
 struct Report<'a> {
@@ -98,7 +102,7 @@ pub(super) fn table(target: &str, ran: &[Ran], end: &End) -> Result<(), Failure>
     let _ = writeln!(
         text,
         "\n{:<14}{:>10}{:>12}{:>12}{:>10}{:>10}{:>10}{:>10}{:>9}",
-        "", "/s", "children", "parent", "durable", "p50", "p99", "max", "CPU"
+        "", "/s", "sum", "whole", "durable", "p50", "p99", "max", "CPU"
     );
     let _ = writeln!(
         text,
@@ -108,6 +112,7 @@ pub(super) fn table(target: &str, ran: &[Ran], end: &End) -> Result<(), Failure>
     for ran in ran {
         put_row(&mut text, ran);
     }
+    text += COLUMNS;
     for ran in ran {
         put_notes(&mut text, ran);
     }
