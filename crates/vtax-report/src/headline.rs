@@ -126,8 +126,11 @@ fn amounts(several: &[&Comparison]) -> String {
     let info = several.first().and_then(|c| named(&c.metric));
     let unit = info.map_or("", |m| m.unit);
     if several.iter().all(|c| c.verdict == Verdict::Inconclusive) {
-        let intervals = several.iter().filter_map(|c| undecided(c)).map(|interval| ends(info, interval));
-        let widest = intervals.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        // Those that something else keeps undecided may be further away; with one whose interval holds equality, all are within this.
+        let any = several.iter().any(|c| undecided(c).is_some());
+        let intervals =
+            several.iter().filter(|_| any).filter_map(|c| undecided(c).or(c.corrected).or(c.interval));
+        let widest = intervals.map(|i| ends(info, i)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         let has_figures = several.iter().any(|c| c.interval.is_some());
         let without = if has_figures { "for reasons that the table tells" } else { "without figures" };
         return widest.map_or_else(|| without.to_owned(), |widest| anything(widest, unit));
@@ -174,7 +177,8 @@ mod tests {
         assert_eq!(amount(&open(Doubt::ManyComparisons)), "anything between 5.0 % shorter and 30 % longer");
         assert_eq!(amount(&open(Doubt::Drifted)), "the environment drifted");
         let [many, drifted] = [Doubt::ManyComparisons, Doubt::Drifted].map(open);
-        assert_eq!(amounts(&[&many, &drifted]), "anything between 5.0 % shorter and 30 % longer");
+        let far = Comparison { corrected: Some((1.4, 1.6)), ..drifted.clone() };
+        assert_eq!(amounts(&[&many, &far]), "anything between 5.0 % shorter and 60 % longer");
         assert_eq!(amounts(&[&drifted, &drifted]), "for reasons that the table tells");
     }
 

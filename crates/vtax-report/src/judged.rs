@@ -317,8 +317,14 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
         c.reason = format!("{who}left out: {why}");
         return;
     }
-    // Where fewer were asked for, or others are still to come, that is the reason.
-    if c.doubt == Some(Doubt::TooFew) && !(data.complete && data.plan.repeat.min as usize >= MIN_TRIALS) {
+    // Where fewer were made at all, or others are still to come, that is the reason.
+    let of = parts_of_measure(&c.measure).0;
+    let made = |cell: &str| {
+        let own = data.trials.iter().filter(|t| t.cell == cell);
+        own.filter(|t| of == LIFECYCLE || t.measure == of).count()
+    };
+    let enough = || data.complete && made(&c.cell).min(made(&c.baseline)) >= MIN_TRIALS;
+    if c.doubt == Some(Doubt::TooFew) && !enough() {
         return;
     }
     let lost = |reason: InvalidReason| {

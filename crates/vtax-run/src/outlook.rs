@@ -89,6 +89,8 @@ fn differing(all: usize) -> String {
 const fn limit(plan: &Plan, rounds: usize) -> &'static str {
     if rounds >= plan.repeat.max as usize {
         "all that `repeat` allows"
+    } else if rounds <= plan.repeat.min as usize {
+        "as many as `repeat.min` asks for, as `repeat.budget` has no time for more"
     } else {
         "all that `repeat.budget` has time for"
     }

@@ -317,27 +317,15 @@ impl<'a> Runner<'a> {
                 detail,
             } if self.schedule.hopeless(slot.cell, slot.measure) => {
                 let measure = &self.plan.measures[slot.measure].name;
-                // Of a pair's candidate it may be the only one, where its baseline was given up.
-                let attempts = match self.made(slot.cell, slot.measure) {
-                    1 => "1 attempt".to_owned(),
-                    made => format!("{made} attempts"),
-                };
                 self.leave_out(
                     slot.cell,
                     &format!(
-                        "no trial of `{measure}` counted in {attempts}, so no more trials of any measure \
-                         are made; the last: {detail}"
+                        "no trial of `{measure}` counted, so no more trials of any measure are made; the last: {detail}"
                     ),
                 )
             }
             _ => Ok(()),
         }
-    }
-
-    /// Trials made of a cell and measure. The schedule's count is none any more where the cell was given up.
-    fn made(&self, cell: usize, measure: usize) -> usize {
-        let (cell, measure) = (&self.plan.cells[cell].id, &self.plan.measures[measure].name);
-        self.records.iter().filter(|record| record.cell == *cell && record.measure == *measure).count()
     }
 
     /// What its trials have come to.

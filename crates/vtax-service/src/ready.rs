@@ -94,6 +94,15 @@ impl Wait<'_> {
     }
 
     fn not_set_up(&self, reason: String, shared: &Shared) -> ServiceError {
+        let ended = shared.lock().ended;
+        if let Some(status) = ended {
+            let (service, lines) = (self.service.to_owned(), shared.last_lines());
+            return ServiceError::DiedAtStart { service, status, lines };
+        }
+        // They share the time that it has to become ready.
+        if Instant::now() >= self.deadline {
+            return self.never_ready(reason, shared);
+        }
         let (doing, lines) = (self.tree.doing(), shared.last_lines());
         ServiceError::NotSetUp { service: self.service.to_owned(), reason, doing, lines }
     }

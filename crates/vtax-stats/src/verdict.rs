@@ -56,16 +56,27 @@ pub struct Judgement {
 /// - *inconclusive*: anything else, or no interval.
 #[must_use]
 pub fn judge(ratio: &Ratio, margin: f64) -> Judgement {
-    judge_at(ratio, margin, ALPHA)
+    judge_at(ratio, margin, Levels { interval: ALPHA, difference: ALPHA, equality: ALPHA })
 }
 
-/// The same of a ratio whose interval misses the truth as often as `level` says.
-pub(crate) fn judge_at(ratio: &Ratio, margin: f64, level: f64) -> Judgement {
-    let (verdict, doubt, reason) = word(ratio, margin, level);
-    Judgement { verdict, reason, doubt, interval: ratio.interval, level }
+/// How often intervals miss the truth.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Levels {
+    /// The one there is.
+    pub(crate) interval: f64,
+    /// One that a difference is claimed by.
+    pub(crate) difference: f64,
+    /// One that equality is claimed by.
+    pub(crate) equality: f64,
 }
 
-fn word(ratio: &Ratio, margin: f64, level: f64) -> (Verdict, Option<Doubt>, String) {
+/// The same of a ratio whose interval is of another level.
+pub(crate) fn judge_at(ratio: &Ratio, margin: f64, levels: Levels) -> Judgement {
+    let (verdict, doubt, reason) = word(ratio, margin, levels);
+    Judgement { verdict, reason, doubt, interval: ratio.interval, level: levels.interval }
+}
+
+fn word(ratio: &Ratio, margin: f64, levels: Levels) -> (Verdict, Option<Doubt>, String) {
     let unknown = |doubt, reason: String| (Verdict::Inconclusive, Some(doubt), reason);
     let margin = if margin.is_finite() { margin.max(0.0) } else { 0.0 };
     let edge = 1.0 + margin;
@@ -100,7 +111,7 @@ fn word(ratio: &Ratio, margin: f64, level: f64) -> (Verdict, Option<Doubt>, Stri
     let (verdict, near) = match (low > 1.0, high < 1.0) {
         (true, _) => (Verdict::Worse, low),
         (_, true) => (Verdict::Better, 1.0 / high),
-        _ => return unknown(Doubt::TooWide, undecided(ratio, (low, high), edge, level)),
+        _ => return unknown(Doubt::TooWide, undecided(ratio, (low, high), edge, levels)),
     };
     let reason = if near > edge {
         format!("beyond the margin of {within}")
@@ -113,16 +124,16 @@ fn word(ratio: &Ratio, margin: f64, level: f64) -> (Verdict, Option<Doubt>, Stri
 /// Most trials that a text asks for.
 const MOST_NEEDED: usize = 200;
 
-/// Trials after which an interval at this level that is now `half` wide on either side is `target` wide, where new ones scatter as those
-/// there are; `None` where it takes more than [`MOST_NEEDED`].
-fn needed(ratio: &Ratio, half: f64, target: f64, level: f64) -> Option<usize> {
+/// Trials after which the interval of a level is `target` wide on either side, where the one of another level is `half` wide now and new
+/// trials scatter as those there are; `None` where it takes more than [`MOST_NEEDED`].
+fn needed(ratio: &Ratio, (half, level): (f64, f64), (target, wanted): (f64, f64)) -> Option<usize> {
     let trials = ratio.rounds.unwrap_or(ratio.candidate_trials.min(ratio.baseline_trials)).max(1);
-    let reach = |df: f64| t_quantile(1.0 - level / 2.0, df);
-    let error = half / reach(ratio.df);
+    let reach = |level: f64, df: f64| t_quantile(1.0 - level / 2.0, df);
+    let error = half / reach(level, ratio.df);
     // More trials have more degrees of freedom as well, which counts most where there are few.
     let narrow = |n: usize| {
         let times = n as f64 / trials as f64;
-        reach(ratio.df * times) * error / times.sqrt() <= target
+        reach(wanted, ratio.df * times) * error / times.sqrt() <= target
     };
     let (mut least, mut most) = (trials, MOST_NEEDED);
     if !narrow(most) {
@@ -137,15 +148,16 @@ fn needed(ratio: &Ratio, half: f64, target: f64, level: f64) -> Option<usize> {
 }
 
 /// Why an interval around 1 that is wider than the margin decides nothing, and what would.
-fn undecided(ratio: &Ratio, (low, high): (f64, f64), edge: f64, level: f64) -> String {
+fn undecided(ratio: &Ratio, (low, high): (f64, f64), edge: f64, levels: Levels) -> String {
     let half = (high / low).ln() / 2.0;
     let distance = ratio.tax.ln().abs();
     // Narrow enough is what either excludes 1 or fits into the margin, whichever comes first.
-    let target = (edge.ln() - distance).max(distance);
+    let ways = [(distance, levels.difference), (edge.ln() - distance, levels.equality)];
+    let needed = ways.into_iter().filter_map(|way| needed(ratio, (half, levels.interval), way)).min();
     // In the metric's own terms: 10 % less capacity, where the cost is 11 % more.
     let (least, most) = ratio.better.own((low, high));
     let span = format!("anything from {} to {}", change(least), change(most));
-    match needed(ratio, half, target, level) {
+    match needed {
         Some(needed) => format!("{span} is possible; about {needed} trials each would tell"),
         None => format!("{span} is possible; more than {MOST_NEEDED} trials each would be needed to tell"),
     }
@@ -195,14 +207,16 @@ mod tests {
         // Five trials a side, an interval of 0.9 to 1.1: to be within 5 % takes a half width of about that.
         let found = ratio(0.9, 1.1);
         let half = (1.1_f64 / 0.9).ln() / 2.0;
-        let alone = needed(&found, half, 0.05, ALPHA).unwrap();
+        let alone = needed(&found, (half, ALPHA), (0.05, ALPHA)).unwrap();
         let error = half / t_quantile(0.975, 8.0);
         let reach = |n: usize| t_quantile(0.975, 8.0 * n as f64 / 5.0) * error * (5.0 / n as f64).sqrt();
         let exact = (5..200).find(|n| reach(*n) <= 0.05).unwrap();
         assert_eq!(alone, (exact as f64 * 1.1).ceil() as usize);
         // By the width alone it would be a few more.
         assert!((alone as f64) < 5.0 * (half / 0.05).powi(2) * 1.1, "{alone}");
-        assert_eq!(needed(&found, half, 1e-4, ALPHA), None);
+        assert_eq!(needed(&found, (half, ALPHA), (1e-4, ALPHA)), None);
+        assert_eq!(needed(&found, (half, ALPHA), (-0.1, ALPHA)), None);
+        assert!(needed(&found, (half, ALPHA), (0.05, 0.01)).unwrap() > alone);
     }
 
     #[test]

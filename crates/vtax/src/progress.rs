@@ -87,6 +87,8 @@ impl Progress {
 impl Observer for Progress {
     fn observe(&self, event: &RunEvent<'_>) {
         match event {
+            // Whether any is made beyond the least number isn't known yet.
+            RunEvent::Started { finished, owed: 0, .. } => self.line(&format!("{finished} trials done")),
             RunEvent::Started { finished, owed, remaining } => {
                 let resumed = if *finished > 0 { format!("{finished} trials done, ") } else { String::new() };
                 self.line(&format!("{resumed}{}", to_go(*owed, *remaining)));
@@ -201,7 +203,7 @@ fn latency(ns: u64) -> String {
 fn to_go(owed: u32, remaining: Duration) -> String {
     let s = if owed == 1 { "" } else { "s" };
     match owed {
-        0 => "more rounds, until the taxes are known well enough".to_owned(),
+        0 => "more trials: until the taxes are known well enough, or in place of disturbed ones".to_owned(),
         _ => format!("at least {owed} trial{s} to go, about {}", span(remaining)),
     }
 }
@@ -223,6 +225,9 @@ mod tests {
     fn what_is_to_go_is_the_least() {
         assert_eq!(to_go(6, Duration::from_secs(45)), "at least 6 trials to go, about 45 s");
         assert_eq!(to_go(1, Duration::from_secs(5)), "at least 1 trial to go, about 5 s");
-        assert_eq!(to_go(0, Duration::ZERO), "more rounds, until the taxes are known well enough");
+        assert_eq!(
+            to_go(0, Duration::ZERO),
+            "more trials: until the taxes are known well enough, or in place of disturbed ones"
+        );
     }
 }

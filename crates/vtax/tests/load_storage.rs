@@ -68,9 +68,10 @@ fn one_that_is_interrupted_before_its_first_operation_has_none() {
     command.args(["load", "storage", &format!("file:{}", directory.path().display()), "--json"]);
     command.args(["--engine", "psync", "--size", "2GiB", "--operations", "read"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let child = command.spawn().expect("vtax starts");
+    let mut child = command.spawn().expect("vtax starts");
     // The file is laid out before it is read.
     while fs::read_dir(directory.path()).unwrap().next().is_none() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it made its file: are 2 GiB free?");
         std::thread::sleep(Duration::from_millis(1));
     }
     kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");

@@ -87,6 +87,9 @@ pub(super) fn interval_text(row: &Row) -> String {
 pub(super) fn doubt(row: &Row) -> String {
     match row.comparison.verdict {
         Verdict::Inconclusive => row.comparison.reason.clone(),
+        _ if row.gate == Some(GateVerdict::CantTell) && row.comparison.interval.is_none() => {
+            "only a bound is known, which doesn't decide".to_owned()
+        }
         // Among many rows the corrected interval may hold the limit where the one that is printed doesn't.
         _ if row.gate == Some(GateVerdict::CantTell) => match row.comparison.corrected {
             corrected @ Some(_) if corrected != row.comparison.interval => {

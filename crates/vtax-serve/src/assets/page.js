@@ -151,7 +151,8 @@
       set("phase", s.phase);
       set("trial", s.trial ? String(s.trial.index).padStart(3, "0") + " " + s.trial.cell + " · " + s.trial.measure : "");
       set("rate", s.rate === null ? "" : scaled(s.rate) + " /s");
-      set("trials", s.finished + " made" + (s.owed ? ", at least " + s.owed + " to go" : "; more rounds, until the taxes are known well enough"));
+      const more = s.owed ? ", at least " + s.owed + " to go" : "; more trials: until the taxes are known well enough, or in place of disturbed ones";
+      set("trials", s.finished || s.owed ? s.finished + " made" + more : "");
       set("left", s.owed ? long(s.remaining_ms) : "");
       widths(s.widths);
     });

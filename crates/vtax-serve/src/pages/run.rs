@@ -148,7 +148,9 @@ fn trials(live: &LiveState) -> String {
     match (live.finished, live.owed) {
         // Nothing was told yet.
         (0, 0) => String::new(),
-        (made, 0) => format!("{made} made; more rounds, until the taxes are known well enough"),
+        (made, 0) => format!(
+            "{made} made; more trials: until the taxes are known well enough, or in place of disturbed ones"
+        ),
         (made, owed) => format!("{made} made, at least {owed} to go"),
     }
 }
@@ -231,7 +233,10 @@ mod tests {
     fn trials_to_go_are_the_least() {
         let told = |finished, owed| trials(&LiveState { finished, owed, ..LiveState::default() });
         assert_eq!(told(2, 4), "2 made, at least 4 to go");
-        assert_eq!(told(6, 0), "6 made; more rounds, until the taxes are known well enough");
+        assert_eq!(
+            told(6, 0),
+            "6 made; more trials: until the taxes are known well enough, or in place of disturbed ones"
+        );
         assert_eq!(told(0, 0), "");
     }
 }

@@ -168,7 +168,7 @@ fn without_the_token_nothing_is_shown_and_with_it_runs_are_started() {
     browser.until("location.pathname === '/job/1'");
     browser.click("form[action='/job/1/stop'] button");
     let deadline = Instant::now() + PATIENCE;
-    while browser.text("document.querySelector('.state').dataset.state") != "complete" {
+    while browser.text("document.querySelector('.state').dataset.state") != "ended" {
         assert!(Instant::now() < deadline, "it doesn't stop");
         browser.go(&format!("http://{}/job/1", site.address));
     }
