@@ -74,7 +74,7 @@ pub(super) fn verdict(context: &Context, damage: &[String]) -> Markup {
 fn note(text: &str) -> Markup {
     let mut m = Markup::new();
     let (note, evidence) = split_evidence(text);
-    m.open("li", &[]).text(note);
+    m.open("li", &[]).prose(note);
     if let Some(evidence) = evidence {
         m.open("details", &[])
             .element("summary", &[], "What QEMU said")
