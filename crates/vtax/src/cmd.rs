@@ -1,6 +1,8 @@
 //! The command line: one module per subcommand.
 
 mod agent;
+#[cfg(test)]
+mod alone;
 mod calibrate;
 mod check;
 mod chosen;

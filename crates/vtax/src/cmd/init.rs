@@ -236,16 +236,11 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-
-    #[derive(Parser)]
-    struct Alone {
-        #[command(flatten)]
-        args: Args,
-    }
+    use crate::cmd::alone::Alone;
 
     fn asked(arguments: &[&str], answers: &str) -> (Result<Draft, Silence>, String) {
         let arguments = ["init"].iter().chain(arguments);
-        let args = Alone::try_parse_from(arguments).unwrap().args;
+        let args = Alone::<Args>::try_parse_from(arguments).unwrap().args;
         let (mut answers, mut said) = (answers.as_bytes(), Vec::new());
         let draft = args.asked(&mut Asking::new(&mut answers, &mut said));
         (draft, String::from_utf8(said).unwrap())

@@ -370,17 +370,15 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-
-    #[derive(Parser)]
-    struct Alone {
-        #[command(flatten)]
-        args: RequestArgs,
-    }
+    use crate::cmd::alone::Alone;
 
     #[test]
     fn a_load_in_steps_goes_on_to_their_end() {
         let step = |words: &str| {
-            Alone::try_parse_from(["load"].into_iter().chain(words.split(' '))).unwrap().args.step()
+            Alone::<RequestArgs>::try_parse_from(["load"].into_iter().chain(words.split(' ')))
+                .unwrap()
+                .args
+                .step()
         };
         for (words, seconds) in [
             ("--rate 50/s:10s,500/s:30s", 39),

@@ -271,18 +271,13 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-
-    #[derive(Parser)]
-    struct Alone {
-        #[command(flatten)]
-        args: Args,
-    }
+    use crate::cmd::alone::Alone;
 
     #[test]
     fn operations_in_steps_go_on_to_their_end() {
         let step = |words: &str| {
             let words = ["storage", "file:/data"].into_iter().chain(words.split(' '));
-            let args = Alone::try_parse_from(words).unwrap().args;
+            let args = Alone::<Args>::try_parse_from(words).unwrap().args;
             args.step(args.operations[0])
         };
         for (words, seconds) in [

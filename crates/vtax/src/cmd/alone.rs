@@ -1,0 +1,8 @@
+//! A command's arguments read without the commands above it, for tests.
+
+/// Arguments as the whole command line; the first word is the program's name.
+#[derive(clap::Parser)]
+pub(crate) struct Alone<A: clap::Args> {
+    #[command(flatten)]
+    pub(crate) args: A,
+}
