@@ -52,11 +52,8 @@ pub(super) fn read(file: &Path) -> BTreeMap<PathBuf, Entry> {
 ///
 /// # Errors
 ///
-/// The system's, where the file can't be written.
+/// The system's, where the file can't be written: where its directory was removed, too.
 pub(super) fn write(file: &Path, entries: &[Arc<Entry>]) -> std::io::Result<()> {
-    if let Some(directory) = file.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
     // Line by line, as all of it may be many MiB; under another name until it is whole.
     let unfinished = file.with_extension("tmp");
     let mut out = BufWriter::new(File::create(&unfinished)?);
@@ -78,7 +75,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_read_back_and_nonsense_is_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let path = file(&dir.path().join("serve"), Path::new("/runs"));
+        let path = file(dir.path(), Path::new("/runs"));
         assert!(read(&path).is_empty());
         let entry = |place: &str, brief| {
             let place = PathBuf::from(place);
@@ -89,6 +86,9 @@ mod tests {
         write(&path, &entries).unwrap();
         let back = read(&path);
         assert_eq!(back.values().collect::<Vec<_>>(), entries.iter().map(Arc::as_ref).collect::<Vec<_>>());
+        // What was removed while the server runs stays removed.
+        let removed = file(&dir.path().join("removed"), Path::new("/runs"));
+        assert!(write(&removed, &entries).is_err() && !dir.path().join("removed").exists());
         for text in ["", "vtax index 2\n", "vtax index 1\n{\"place\":7}\nnonsense\n", "\u{0}\u{1}"] {
             std::fs::write(&path, text).unwrap();
             assert!(read(&path).is_empty(), "{text:?}");

@@ -167,6 +167,8 @@ impl Index {
         let wrong = |source| ServeError::Root { path: root.to_owned(), source };
         let root = root.canonicalize().map_err(wrong)?;
         std::fs::read_dir(&root).map_err(wrong)?;
+        // Where nothing can be kept, the next start reads every run anew.
+        let _ = std::fs::create_dir_all(cache);
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
         let looker =
             Looker { root: root.clone(), file: cache::file(cache, &root), shared: Arc::clone(&shared) };

@@ -56,6 +56,8 @@ impl Browser {
         let profile = tempfile::tempdir().expect("a directory");
         let driver = Command::new("chromedriver")
             .args([format!("--port={port}"), "--log-level=OFF".to_owned()])
+            // What a browser that is killed leaves behind goes with its profile.
+            .env("TMPDIR", profile.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
