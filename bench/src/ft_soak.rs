@@ -21,7 +21,7 @@ use vtax_lab::{Isolation, Lab, LabOptions, LinkProperties, NodeSpec, configure_f
 use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_units::{Bytes, Nanos};
 use vtax_vm::ft::Mode;
-use vtax_vm::{Cache, Guest, GuestOptions, GuestRoot};
+use vtax_vm::{Cache, GuestRoot, GuestTemplate, GuestTemplateOptions};
 
 use crate::place::vtax;
 
@@ -96,13 +96,13 @@ pub(crate) fn run(count: &str, names: &[&str]) -> Result<()> {
     let cache = Cache::of_user();
     let qemu = choose_qemu_as(&cache, false, &vtax())?;
     println!("{}", qemu.line());
-    let options = GuestOptions {
+    let options = GuestTemplateOptions {
         init: vtax(),
         root: GuestRoot::Nothing,
         qemu: Some(qemu.qemu),
-        ..GuestOptions::of_user()
+        ..GuestTemplateOptions::of_user()
     };
-    let guest = Arc::new(Guest::prepare(&options)?);
+    let template = Arc::new(GuestTemplate::prepare(&options)?);
     let wanted = |kind: &Kind| if names.is_empty() { !kind.on_demand } else { names.contains(&kind.name) };
     let kinds: Vec<Kind> = KINDS.into_iter().filter(wanted).collect();
     let kills = |kind: &Kind| (count * kind.of_hundred).div_ceil(100);
@@ -112,7 +112,7 @@ pub(crate) fn run(count: &str, names: &[&str]) -> Result<()> {
         let (count, mut total, mut done) = (kills(&kind), Found::default(), 0);
         while done < count {
             let part = PER_GUEST.min(count - done);
-            let found = apart(&guest, kind, part, done as u64)?;
+            let found = apart(&template, kind, part, done as u64)?;
             done += part;
             add(&mut total, found);
             let left = progress.after(part);
@@ -143,13 +143,13 @@ impl Progress {
 }
 
 /// Kills one guest several times, in a controller of its own.
-fn apart(guest: &Arc<Guest>, kind: Kind, count: usize, seed: u64) -> Result<Found> {
+fn apart(template: &Arc<GuestTemplate>, kind: Kind, count: usize, seed: u64) -> Result<Found> {
     let (mut read, write) = std::io::pipe()?;
-    let guest = Arc::clone(guest);
+    let template = Arc::clone(template);
     let controller = start_controller(ControllerOptions::for_this_process(), move |inside| {
         // If the front process is interrupted, everything in here ends with it.
         let _ = inside.end_with_front();
-        let found = kills(guest, kind, count, seed)
+        let found = kills(template, kind, count, seed)
             .unwrap_or_else(|e| Found { failures: vec![format!("{e:#}")], ..Found::default() });
         let text = serde_json::to_vec(&found).unwrap_or_default();
         let mut write = write;
@@ -161,11 +161,11 @@ fn apart(guest: &Arc<Guest>, kind: Kind, count: usize, seed: u64) -> Result<Foun
     serde_json::from_slice(&text).context("the controller of the kills ended without a result")
 }
 
-fn kills(guest: Arc<Guest>, kind: Kind, count: usize, seed: u64) -> Result<Found> {
+fn kills(template: Arc<GuestTemplate>, kind: Kind, count: usize, seed: u64) -> Result<Found> {
     // A busy host must not decide about times (sched(7), autogroup); refused to ordinary users.
     let _ = std::fs::write("/proc/self/autogroup", "-10");
     let mut options = LabOptions::new(Isolation::Namespaces);
-    options.guest = Some(guest);
+    options.guest_template = Some(template);
     // Held open: a node has a `/tmp` of its own, and the program may lie there.
     let program = std::fs::File::open(vtax())?;
     options.agent_program = format!("/proc/self/fd/{}", program.as_raw_fd()).into();

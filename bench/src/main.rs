@@ -15,6 +15,7 @@ mod soundness_families;
 mod soundness_hosts;
 mod soundness_load;
 mod soundness_real;
+mod soundness_resolution;
 mod soundness_row;
 mod soundness_verdicts;
 

@@ -13,6 +13,7 @@ const SUITES: &[Suite] = &[
     ("verdicts", crate::soundness_verdicts::rows),
     ("families", crate::soundness_families::rows),
     ("coverage", crate::soundness_coverage::rows),
+    ("resolution", crate::soundness_resolution::rows),
     ("hosts", crate::soundness_hosts::rows),
 ];
 
@@ -20,7 +21,7 @@ const SUITES: &[Suite] = &[
 /// is said, and is no failure: the figures are the result.
 pub(crate) fn run(names: &[&str]) -> Result<()> {
     if let Some(unknown) = names.iter().find(|n| SUITES.iter().all(|s| s.0 != **n)) {
-        bail!("no suite {unknown:?}: there are load, verdicts, families, coverage and hosts");
+        bail!("no suite {unknown:?}: there are load, verdicts, families, coverage, resolution and hosts");
     }
     let mut rows = Vec::new();
     for (name, suite) in SUITES {

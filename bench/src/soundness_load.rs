@@ -4,7 +4,7 @@ use anyhow::Result;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-use vtax_load::{ArrivalProcess, Arrivals, LatencyHistogram, Segment};
+use vtax_load::{ArrivalProcess, LatencyHistogram, Segment, StartTimes};
 use vtax_units::{Nanos, Rate};
 
 use crate::soundness_row::Row;
@@ -104,7 +104,7 @@ fn answered(at: u64) -> u64 {
 fn open_loop() -> LatencyHistogram {
     let end = CYCLES * PERIOD;
     let segment = Segment { from: Rate(RATE), to: Rate(RATE), duration: Nanos(end) };
-    let starts = Arrivals::new(ArrivalProcess::Constant, &[segment], 1, 0, 1);
+    let starts = StartTimes::new(ArrivalProcess::Constant, &[segment], 1, 0, 1);
     let mut histogram = LatencyHistogram::new();
     let mut free = 0;
     for start in starts.take_while(|s| s.0 < end) {

@@ -14,8 +14,8 @@ use serde_json::Value;
 use crate::place::root;
 use crate::tasks::cargo_command;
 
-/// Crates whose tests compute and read files, and nothing else: they measure nothing, and disturb little when they
-/// run at the lowest priority. Every other test has the machine for itself.
+/// Crates whose tests measure nothing, and disturb little when they run at the lowest priority: they compute and read files,
+/// and those of vtax-serve also look at its pages in a browser. Every other test has the machine for itself.
 const COMPUTE: &[&str] = &[
     "vtax-docs",
     "vtax-export",

@@ -4,8 +4,8 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -13,10 +13,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng};
 use rustix::time::{ClockId, clock_gettime};
 use vtax_hosts::{
-    Engine, HostAgent, HostRecord, HostSpec, HostState, HostsError, Job, Machine, OnHosts, Together, run_on,
-    serve,
+    Engine, HostAgent, HostRecord, HostSpec, HostState, HostTask, HostsError, Machine, OnHosts, StartBarrier,
+    run_on, serve,
 };
 use vtax_load::LatencyHistogram;
+use vtax_sys::sync::{into_inner, lock};
 use vtax_units::Nanos;
 
 use crate::program::forget_peak;
@@ -123,23 +124,23 @@ fn many(sheet: &mut Sheet) -> Result<()> {
     let engine = Local::new(&program, &there)?;
     let hosts: Vec<(&Machine, String)> =
         engine.hosts().iter().map(|host| (host, host.name.clone())).collect();
-    let job = Job::Run { plan: "vtax: 1\n".to_owned(), overrides: Vec::new(), tags: Vec::new() };
+    let task = HostTask::Run { plan: "vtax: 1\n".to_owned(), overrides: Vec::new(), tags: Vec::new() };
     let states: Mutex<Vec<HostRecord>> = Mutex::new(Vec::new());
     let on = OnHosts {
         engine: &engine,
-        job: &job,
+        task: &task,
         program: &program,
-        together: Some(&Together::new(HOSTS)),
+        barrier: Some(&StartBarrier::new(HOSTS)),
         directory: directory.path(),
         stop: &AtomicBool::new(false),
         told: &|_, _| (),
-        ended: &|record| states.lock().unwrap_or_else(PoisonError::into_inner).push(record),
+        ended: &|record| lock(&states).push(record),
     };
     forget_peak();
     let (begun, used) = (Instant::now(), processor_seconds());
     run_on(&hosts, &on)?;
     let cores = (processor_seconds() - used) / begun.elapsed().as_secs_f64();
-    let states = states.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let states = into_inner(states);
     let other = states.iter().find(|host| host.state != HostState::Complete);
     ensure!(other.is_none() && states.len() == HOSTS, "not every host has a whole run: {other:?}");
     sheet.add_all([

@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use vtax_plan::model::{KamailioOptions, LocationMode, Service, ServiceKind, Subscribers};
-use vtax_service::{Place, RunningService};
+use vtax_service::{RunningService, StartContext};
 use vtax_sys::sched;
 use vtax_units::{Bytes, CpuSet, Nanos};
 
@@ -65,7 +65,7 @@ pub(crate) fn kamailio(rate: u32) -> Result<Option<f64>> {
         let directory = tempfile::tempdir().context("making a temporary directory")?;
         // The database drops privileges and must still reach its files.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
-        let place = Place {
+        let context = StartContext {
             address: [127, 0, 0, 1].into(),
             directory: directory.path().join("kamailio"),
             cpus: 1,
@@ -83,7 +83,7 @@ pub(crate) fn kamailio(rate: u32) -> Result<Option<f64>> {
             realm: "vtax.test".to_owned(),
             domain: "vtax.test".to_owned(),
         };
-        let service = RunningService::start(&service(), Some(&subscribers), &place, |_| ())?;
+        let service = RunningService::start(&service(), Some(&subscribers), &context, |_| ())?;
         // The last of its processes is what clients talk to; the database comes first.
         let pid = service.pids().last().context("Kamailio has no process")?;
         let found = calls_per_cpu_second(pid, &service.address().to_string(), rate);

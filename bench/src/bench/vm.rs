@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use vtax_agent::Client;
 use vtax_units::{Bytes, CpuSet};
-use vtax_vm::{Guest, GuestOptions, Vm, VmConfig, accel};
+use vtax_vm::{GuestTemplate, GuestTemplateOptions, Vm, VmConfig, accel};
 
 use crate::place::vtax;
 use crate::program::median;
@@ -25,18 +25,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     let init = vtax();
     ensure!(init.exists(), "{} is missing; run `make build`", init.display());
-    let guest = Guest::prepare(&GuestOptions { init, ..GuestOptions::of_user() })?;
+    let template = GuestTemplate::prepare(&GuestTemplateOptions { init, ..GuestTemplateOptions::of_user() })?;
     let mut bare = Vec::new();
     let mut ready = Vec::new();
     for _ in 0..PAIRS {
-        let time = accel::boot_bare(guest.qemu(), guest.kernel(), guest.accelerator())?;
+        let time = accel::boot_bare(template.qemu(), template.kernel(), template.accelerator())?;
         bare.push(time.map_err(|reason| anyhow!("bare kernel: {reason}"))?.as_secs_f64());
-        ready.push(boot_to_ready(&guest)?);
+        ready.push(boot_to_ready(&template)?);
     }
     let (ours, peer) = (median(ready), median(bare));
     let ratio = ours / peer;
     sheet.add(Row {
-        name: format!("guest ready / bare kernel at init ({})", guest.accelerator()),
+        name: format!("guest ready / bare kernel at init ({})", template.accelerator()),
         ours,
         peer: Some(peer),
         unit: "s".to_owned(),
@@ -47,7 +47,7 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
 }
 
 /// Seconds from QEMU's start to the agent's answer.
-fn boot_to_ready(guest: &Guest) -> Result<f64> {
+fn boot_to_ready(template: &GuestTemplate) -> Result<f64> {
     let config = VmConfig {
         name: "bench".to_owned(),
         memory: Bytes::from_mib(256),
@@ -61,7 +61,7 @@ fn boot_to_ready(guest: &Guest) -> Result<f64> {
         balloon: false,
     };
     let started = Instant::now();
-    let vm = Vm::start(guest, config)?;
+    let vm = Vm::start(template, config)?;
     let stream = vm.agent_stream()?;
     let client = Client::start("bench", stream.try_clone()?.into(), stream.into(), Box::new(|_| {}))?;
     client.hello(PATIENCE).with_context(|| vm.failure("its agent did not answer"))?;

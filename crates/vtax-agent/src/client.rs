@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use vtax_load::{LoadSpec, Progress, Step, StepResult};
 use vtax_plan::model::Service;
 use vtax_probe::Snapshot;
-use vtax_router::{Found, Raised};
+use vtax_router::{CommandOutcome, ProbeStreamResult, Raised};
 use vtax_sys::clock::unix_time;
 use vtax_sys::sync::lock;
 use vtax_topology::Blueprint;
@@ -21,7 +21,7 @@ use vtax_topology::hops::Hops;
 use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
-use crate::clock::Clock;
+use crate::clock::ClockOffset;
 use crate::error::AgentError;
 use crate::frame::{Decoder, Frame, Kind, MAX_PAYLOAD};
 use crate::lease::BEAT;
@@ -126,16 +126,16 @@ impl Client {
     ///
     /// # Errors
     /// [`AgentError`] where the agent is gone or doesn't answer in time, or where a clock was set back meanwhile.
-    pub fn clock(&self) -> Result<Clock, AgentError> {
+    pub fn clock(&self) -> Result<ClockOffset, AgentError> {
         let request = Request::Clock;
-        let mut best: Option<Clock> = None;
+        let mut best: Option<ClockOffset> = None;
         for _ in 0..EXCHANGES {
             let sent = unix_time().0;
             let Reply::Clock { unix } = self.call(&request, PROMPT)?.0 else {
                 return Err(self.confused(&request));
             };
-            let seen = Clock::seen(sent, unix.0, unix_time().0);
-            best = best.into_iter().chain(seen).min_by_key(|clock| clock.within_ns);
+            let seen = ClockOffset::from_round_trip(sent, unix.0, unix_time().0);
+            best = best.into_iter().chain(seen).min_by_key(|clock| clock.uncertainty_ns);
         }
         best.ok_or_else(|| self.confused(&request))
     }
@@ -251,16 +251,18 @@ impl Client {
         within: Duration,
         on_progress: &mut dyn FnMut(&Progress),
     ) -> Result<R, AgentError> {
-        self.run_step_at((step, None), within, on_progress)
+        self.run_step_at(step, None, within, on_progress)
     }
 
-    /// The same, not before a time since 1970 on the node's clock, some seconds ahead at most; `within` counts from now.
+    /// Runs a step as [`run_step`](Self::run_step) does, not before a time since 1970 on the node's clock, some seconds ahead at
+    /// most; `within` counts from now.
     ///
     /// # Errors
     /// As [`run_step`](Self::run_step).
     pub fn run_step_at<R: StepResult>(
         &self,
-        (step, at): (Step, Option<Nanos>),
+        step: Step,
+        at: Option<Nanos>,
         within: Duration,
         on_progress: &mut dyn FnMut(&Progress),
     ) -> Result<R, AgentError> {
@@ -324,7 +326,7 @@ impl Client {
     ///
     /// # Errors
     /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
-    pub fn stop_streams(&self, times: Vec<(Nanos, Nanos)>) -> Result<Found, AgentError> {
+    pub fn stop_streams(&self, times: Vec<(Nanos, Nanos)>) -> Result<ProbeStreamResult, AgentError> {
         let request = Request::StopStreams { times };
         match self.call(&request, STARTED)?.0 {
             Reply::Streamed(found) => Ok(found),
@@ -377,14 +379,14 @@ impl Client {
         }
     }
 
-    /// Runs a command in a node of the topology: whether it ended well, how, and what it printed.
+    /// Runs a command in a node of the topology.
     ///
     /// # Errors
     /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
-    pub fn execute(&self, node: &str, command: &[String]) -> Result<(bool, String, String), AgentError> {
+    pub fn execute(&self, node: &str, command: &[String]) -> Result<CommandOutcome, AgentError> {
         let request = Request::Execute { node: node.to_owned(), command: command.to_vec() };
         match self.call(&request, STARTED)?.0 {
-            Reply::Executed { well, how, output } => Ok((well, how, output)),
+            Reply::Executed(outcome) => Ok(outcome),
             _ => Err(self.confused(&request)),
         }
     }
@@ -555,7 +557,7 @@ impl Reader {
                 match event {
                     Event::Progress { progress } => {
                         if let Some(call) = lock(&self.pending).calls.get(&frame.id) {
-                            // As below.
+                            // The caller may have stopped waiting; that is its own affair.
                             let _ = call.answer.send(Answer::Progress(progress));
                         }
                     }

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use vtax_sys::{SysError, clock, packets};
+use vtax_sys::{SysError, clock, packets, sysctl};
 use vtax_wire::dhcp::{Answer, AnswerKind, Asker, CLIENT_PORT, LONGEST, SERVER_PORT};
 
 use crate::message::Lease;
@@ -53,7 +53,7 @@ impl Broadcasts {
         // A server's address is on no network that this node knows of, so its answer would be taken for forged. What can't be
         // written is the kernel's default, which takes it.
         for which in ["all", interface] {
-            let _ = std::fs::write(format!("/proc/sys/net/ipv4/conf/{which}/rp_filter"), "0");
+            let _ = sysctl::set(&format!("ipv4/conf/{which}/rp_filter"), "0");
         }
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, CLIENT_PORT))?;
         socket.set_broadcast(true)?;

@@ -71,7 +71,7 @@ pub enum AgentError {
     Stream {
         /// The node.
         node: String,
-        /// Why.
+        /// What the system said.
         #[source]
         source: io::Error,
     },

@@ -42,7 +42,7 @@ pub fn is_init() -> bool {
     is_first() && Path::new(MODULE_DIR).is_dir()
 }
 
-/// The same where the guest is a node by now, with the files of its root.
+/// Whether this is the first process of a guest, which may be a node by now, with the files of its root.
 pub(crate) fn is_first() -> bool {
     std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == "/init")
 }

@@ -1,4 +1,4 @@
-//! The dead man's timer of an agent on another host: where nothing is heard of its controller for a while it ends, and all that it
+//! The lease watchdog of an agent on another host: where nothing is heard of its controller for a while it ends, and all that it
 //! has started with it. A stream ends with its controller, but that of a host whose cable was pulled may stay open for hours.
 
 use std::io;
@@ -11,10 +11,10 @@ use vtax_sys::sched;
 
 use crate::node::Node;
 
-/// So long an agent with a lease waits for its controller.
+/// One end of a stream between hosts that hears nothing for so long takes the other for dead, and ends what it has started.
 pub const LEASE: Duration = Duration::from_secs(15);
-/// How often its controller says that it is there.
-pub(crate) const BEAT: Duration = Duration::from_secs(3);
+/// How often an end of such a stream says that it is there.
+pub const BEAT: Duration = Duration::from_secs(3);
 /// Other hosts may be reached, and this program copied to them, before anything is said to the first one.
 const FIRST: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(250);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use vtax_load::{LoadSpec, Progress, Step};
 use vtax_plan::model::{Service, Subscribers};
 use vtax_probe::Snapshot;
-use vtax_router::{Found, Raised};
+use vtax_router::{CommandOutcome, ProbeStreamResult, Raised};
 use vtax_topology::Blueprint;
 use vtax_topology::event::Event as TopologyEvent;
 use vtax_topology::hops::Hops;
@@ -49,7 +49,7 @@ pub enum Request {
     },
     /// Stop a service; done too where it doesn't run.
     StopService {
-        /// Which.
+        /// The service.
         id: ServiceId,
     },
     /// Start sampling.
@@ -101,7 +101,7 @@ pub enum Request {
     },
     /// Do something to the topology.
     InjectEvent {
-        /// What.
+        /// What is done.
         event: TopologyEvent,
     },
     /// What happened at the routers in a time, in nanoseconds since 1970 on the node's clock.
@@ -363,18 +363,11 @@ pub enum Reply {
         entries: Vec<Entry>,
     },
     /// To [`Request::StopStreams`].
-    Streamed(Found),
+    Streamed(ProbeStreamResult),
     /// To [`Request::Hops`].
     Hops(Hops),
     /// To [`Request::Execute`].
-    Executed {
-        /// Whether it ended well.
-        well: bool,
-        /// How it ended.
-        how: String,
-        /// What it printed.
-        output: String,
-    },
+    Executed(CommandOutcome),
     /// It could not be done.
     Failed {
         /// The whole chain of causes.

@@ -7,7 +7,7 @@ use vtax_sys::ethtool::Offload;
 use vtax_sys::netlink::{
     Link, Mac, Netlink, Request, add_address, add_route, add_route_by_several, rename, set_mtu, set_up,
 };
-use vtax_sys::{SysError, ethtool};
+use vtax_sys::{SysError, ethtool, sysctl};
 use vtax_units::Nanos;
 
 use crate::dhcp::{self, DhcpError};
@@ -204,8 +204,8 @@ fn has_ipv6(interface: &InterfaceSetup) -> bool {
 /// duplicate addresses: addresses and routes are as asked for, and can be used at once.
 fn switch_ipv6(interface: &InterfaceSetup) -> Result<(), NetworkError> {
     if !has_ipv6(interface) {
-        // Kernels without IPv6 have no such file, and nothing to switch off.
-        let _ = set(6, &interface.name, "disable_ipv6", "1");
+        // A container may read its settings only, and has them from its maker.
+        let _ = sysctl::disable_ipv6(&interface.name);
         return Ok(());
     }
     // Its own addresses are reached by way of loopback, where older kernels need IPv6 too.
@@ -227,14 +227,14 @@ fn forward(interface: &InterfaceSetup) -> Result<(), NetworkError> {
 }
 
 fn set(version: u8, name: &str, setting: &'static str, value: &str) -> Result<(), NetworkError> {
-    std::fs::write(format!("/proc/sys/net/ipv{version}/conf/{name}/{setting}"), value)
+    std::fs::write(sysctl::path(&format!("ipv{version}/conf/{name}/{setting}")), value)
         .map_err(|source| NetworkError::Setting { name: name.to_owned(), setting, source })
 }
 
 /// Sets something of the whole node's IPv4, where it isn't set yet: a container may read its settings only, and has them from its
 /// maker.
 fn ensure(name: &str, setting: &'static str, value: &str) -> Result<(), NetworkError> {
-    let place = format!("/proc/sys/net/ipv4/{setting}");
+    let place = sysctl::path(&format!("ipv4/{setting}"));
     if std::fs::read_to_string(&place).is_ok_and(|now| now.trim() == value) {
         return Ok(());
     }

@@ -12,10 +12,10 @@ use vtax_units::Nanos;
 
 use crate::array::Array;
 use crate::frame::MAX_PAYLOAD;
-use crate::held;
 use crate::loads::Loads;
 use crate::message::{NodeFacts, PROTOCOL_VERSION, Reply, Request};
 use crate::network;
+use crate::page_cache;
 use crate::services::{Role, Services};
 use crate::topologies::Topologies;
 use crate::writer::Writer;
@@ -71,7 +71,7 @@ impl Node {
             Request::Snapshot => self.snapshot().map(|s| Reply::Snapshots { snapshots: vec![s] }),
             Request::OpenLoad { spec } => self.loads.open(spec).map(|()| Reply::Done),
             Request::CloseLoad => self.loads.close().map(|()| Reply::Done),
-            Request::DropFiles { directory } => held::drop_files(directory)
+            Request::DropFiles { directory } => page_cache::drop_files(directory)
                 .map(|(bytes, of)| Reply::Held { bytes, of })
                 .map_err(|e| e.to_string()),
             Request::FailDisk => self.array.fail().map(|()| Reply::Done),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use vtax_plan::model::Service;
-use vtax_service::{Notice, Place, RunningService};
+use vtax_service::{Notice, RunningService, StartContext};
 use vtax_sys::chain;
 use vtax_sys::sync::lock;
 
@@ -52,7 +52,7 @@ impl Services {
         }
         // A directory of its own for each start: what one start left must not help the next.
         let count = self.started.fetch_add(1, Ordering::Relaxed);
-        let place = Place {
+        let context = StartContext {
             address,
             directory: self.role.directory.join(format!("{}-{count}", service.name)),
             cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
@@ -63,7 +63,7 @@ impl Services {
             call_off: Some(Arc::clone(&self.call_off)),
         };
         let subscribers = provisioning.subscribers.as_ref();
-        let started = RunningService::start(service, subscribers, &place, self.listener(id, &service.name))
+        let started = RunningService::start(service, subscribers, &context, self.listener(id, &service.name))
             .map_err(|e| chain(&e))?;
         let ready = ServiceReady {
             startup: started.startup(),

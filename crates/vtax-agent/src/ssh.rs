@@ -29,8 +29,24 @@ pub enum Program<'a> {
     Sent(u64),
 }
 
+/// A word of such a script, whatever is in it, without single quotes. Plans name programs and nodes, and one that a run is gone on with
+/// may come from others.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    let mut out = String::from("\"");
+    for c in word.chars() {
+        match c {
+            '\'' => out.push_str("$(printf \"\\047\")"),
+            '"' | '$' | '`' | '\\' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// A script that makes a directory which only its user can read, `$d` in the arguments, and runs vtax in it ([`hand_over`] is the other
-/// side). It has no single quotes.
+/// side). It has no single quotes, if the arguments have none.
 ///
 /// One shell has the directory from its making to its end, so that whatever becomes of the other side, the stream's end takes the directory
 /// with it: the program ends, or not all of it came. The shell stays when the program is killed, and a signal to both ends only the
@@ -38,19 +54,19 @@ pub enum Program<'a> {
 #[must_use]
 pub fn script(program: Program<'_>, arguments: &str) -> String {
     let (receive, path) = match program {
-        Program::There(path) => ("true".to_owned(), path),
+        Program::There(path) => ("true".to_owned(), quoted(path)),
         // Nothing more is sent before it is known to be there, so that it matters not whether `head` reads ahead.
         Program::Sent(bytes) => (
             format!(
                 "{{ head -c {bytes} > \"$d/vtax\" && [ \"$(wc -c < \"$d/vtax\")\" -eq {bytes} ] && chmod 700 \"$d/vtax\" || \
                  {{ echo \"not all of vtax came\" >&2; false; }}; }}"
             ),
-            "$d/vtax",
+            "\"$d/vtax\"".to_owned(),
         ),
     };
     format!(
         "umask 077; trap : HUP INT TERM; d=$(mktemp -d \"${{TMPDIR:-/tmp}}/vtax-XXXXXXXX\") || exit 1; \
-         {receive} && echo {THERE} && \"{path}\" {arguments}; s=$?; rm -rf \"$d\" || {{ sleep 1; rm -rf \"$d\"; }}; exit $s"
+         {receive} && echo {THERE} && {path} {arguments}; s=$?; rm -rf \"$d\" || {{ sleep 1; rm -rf \"$d\"; }}; exit $s"
     )
 }
 
@@ -91,9 +107,32 @@ mod tests {
 
     #[test]
     fn scripts_fit_between_single_quotes() {
-        for program in [Program::Sent(5), Program::There("/usr/bin/vtax")] {
+        for program in [Program::Sent(5), Program::There("/usr/bin/vtax"), Program::There("'; touch x; '")] {
             let script = script(program, "host-agent --dir \"$d/job\"");
             assert!(!script.contains('\''), "{script}");
+        }
+    }
+
+    #[test]
+    fn a_word_is_one_to_a_shell_whatever_is_in_it() {
+        for word in [
+            "/usr/bin/vtax",
+            "",
+            "a b",
+            "a'b''",
+            "$(id)`id`$HOME",
+            "\"; id; \"",
+            "\\",
+            "\\'\"$",
+            "a\nb",
+            "-x *",
+        ] {
+            let script = format!("printf %s {}", quoted(word));
+            assert!(!script.contains('\''), "{script}");
+            // As it stands between single quotes for the user's own shell.
+            let whole = format!("exec sh -c '{script}'");
+            let output = std::process::Command::new("sh").args(["-c", &whole]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), word);
         }
     }
 

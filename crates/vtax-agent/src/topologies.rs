@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use vtax_router::{Capture, DoorPlace, Lab, Raised};
+use vtax_router::{Capture, DoorPlace, Raised, RouterLab};
 use vtax_sys::sync::lock;
 use vtax_sys::{NetNs, chain, sched};
 use vtax_topology::Blueprint;
@@ -30,7 +30,7 @@ fn keep_cpus(count: u32) -> Result<(), String> {
 /// At most one topology.
 pub(crate) struct Topologies {
     directory: PathBuf,
-    lab: Mutex<Option<Lab>>,
+    lab: Mutex<Option<RouterLab>>,
 }
 
 impl Topologies {
@@ -101,12 +101,12 @@ impl Topologies {
         std::fs::create_dir_all(&self.directory)
             .map_err(|e| format!("make {}: {e}", self.directory.display()))?;
         let (lab, raised) =
-            Lab::raise(blueprint.clone(), &doors, &self.directory, patience).map_err(|e| chain(&e))?;
+            RouterLab::raise(blueprint.clone(), &doors, &self.directory, patience).map_err(|e| chain(&e))?;
         *present = Some(lab);
         Ok(raised)
     }
 
-    fn with(&self, then: impl FnOnce(&mut Lab) -> Result<Reply, String>) -> Result<Reply, String> {
+    fn with(&self, then: impl FnOnce(&mut RouterLab) -> Result<Reply, String>) -> Result<Reply, String> {
         match &mut *lock(&self.lab) {
             Some(lab) => then(lab),
             None => Err(NONE.to_owned()),
@@ -142,8 +142,7 @@ impl Topologies {
             };
             vtax_router::run_in(&space.map_err(|e| chain(&e))?, &words)
         };
-        let (well, how, output) = done.map_err(|e| chain(&e))?;
-        Ok(Reply::Executed { well, how, output })
+        done.map(Reply::Executed).map_err(|e| chain(&e))
     }
 
     /// Takes it down.

@@ -13,13 +13,13 @@ use vtax_agent::message::{Provisioning, ServiceId};
 use vtax_plan::model::{CommandService, Ready, Service, ServiceKind};
 use vtax_sys::require::{Need, need};
 use vtax_units::{Bytes, CpuSet, Nanos};
-use vtax_vm::{Guest, GuestOptions, ThreadRole, Vm, VmConfig};
+use vtax_vm::{GuestTemplate, GuestTemplateOptions, ThreadRole, Vm, VmConfig};
 
 /// No case may take longer, whatever the host is busy with: one that does hangs.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// One case: panics where it fails.
-type Case = fn(&Guest);
+type Case = fn(&GuestTemplate);
 
 fn main() {
     if vtax_agent::guest::is_init() {
@@ -28,8 +28,9 @@ fn main() {
     if !need(&[Need::Vm]) {
         return;
     }
-    let guest = Guest::prepare(&GuestOptions::of_user()).expect("this host can prepare guests");
-    println!("{}", guest.proof().line());
+    let template =
+        GuestTemplate::prepare(&GuestTemplateOptions::of_user()).expect("this host can prepare guests");
+    println!("{}", template.proof().line());
     let cases: [(&str, Case); 3] = [
         ("a guest becomes a node with the host's files", becomes_a_node),
         ("a machine that QEMU refuses is told in QEMU's words", refused_by_qemu),
@@ -37,16 +38,16 @@ fn main() {
     ];
     for (name, case) in cases {
         let started = Instant::now();
-        case(&guest);
+        case(&template);
         println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
         assert!(started.elapsed() < LIMIT, "{name}: too slow");
     }
 }
 
-fn config(guest: &Guest) -> VmConfig {
+fn config(template: &GuestTemplate) -> VmConfig {
     VmConfig {
         name: "sut".to_owned(),
-        memory: guest.least_memory(),
+        memory: template.least_memory(),
         vcpus: 1,
         nics: Vec::new(),
         cpus: CpuSet::default(),
@@ -91,12 +92,12 @@ fn witness() -> Service {
     }
 }
 
-fn becomes_a_node(guest: &Guest) {
-    let vm = Vm::start(guest, config(guest)).unwrap();
+fn becomes_a_node(template: &GuestTemplate) {
+    let vm = Vm::start(template, config(template)).unwrap();
     let client = client(&vm);
     let facts = client.hello(LIMIT).unwrap_or_else(|e| panic!("{e}\n{}", vm.failure("no answer")));
     println!("the agent answered after {:.2} s", vm.started().elapsed().as_secs_f64());
-    assert_eq!(facts.kernel, guest.kernel().release);
+    assert_eq!(facts.kernel, template.kernel().release);
     assert_eq!(facts.cpus, 1);
     vm.wait_ready(Instant::now() + LIMIT).unwrap();
     let threads = vm.threads().unwrap();
@@ -118,20 +119,21 @@ fn becomes_a_node(guest: &Guest) {
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
 }
 
-fn refused_by_qemu(guest: &Guest) {
-    let error =
-        Vm::start(guest, VmConfig { root: PathBuf::from("/no/such/dir"), ..config(guest) }).unwrap_err();
+fn refused_by_qemu(template: &GuestTemplate) {
+    let error = Vm::start(template, VmConfig { root: PathBuf::from("/no/such/dir"), ..config(template) })
+        .unwrap_err();
     let text = error.to_string();
     assert!(text.contains("virtual machine `sut`: did not start"), "{text}");
     assert!(text.contains("/no/such/dir") && text.contains("exit status: 1"), "{text}");
-    let error = Vm::start(guest, VmConfig { memory: Bytes::from_mib(64), ..config(guest) }).unwrap_err();
-    let least = guest.least_memory();
+    let error =
+        Vm::start(template, VmConfig { memory: Bytes::from_mib(64), ..config(template) }).unwrap_err();
+    let least = template.least_memory();
     let expected = format!("virtual machine `sut`: a guest needs at least {least} of memory, not 64MiB: ");
     assert!(error.to_string().starts_with(&expected), "{error}");
 }
 
-fn killed(guest: &Guest) {
-    let vm = Vm::start(guest, config(guest)).unwrap();
+fn killed(template: &GuestTemplate) {
+    let vm = Vm::start(template, config(template)).unwrap();
     assert!(vm.ended().is_none());
     let pid = rustix::process::Pid::from_raw(i32::try_from(vm.pid()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();

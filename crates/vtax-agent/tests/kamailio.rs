@@ -13,7 +13,7 @@ use vtax_agent::message::{Event, Provisioning, ServiceId};
 use vtax_plan::model::{KamailioOptions, LocationMode, Service, ServiceKind, Subscribers};
 use vtax_sys::require::{Need, need};
 use vtax_units::{Bytes, CpuSet, Nanos};
-use vtax_vm::{Guest, GuestOptions, Vm, VmConfig};
+use vtax_vm::{GuestTemplate, GuestTemplateOptions, Vm, VmConfig};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -53,13 +53,14 @@ fn main() {
     let cache = tempfile::tempdir_in("/var/tmp").expect("a directory that guests see");
     let made = vtax_service::prepare(&service, Some(&subscribers), cache.path()).expect("it can be made");
     let made = made.expect("Kamailio has a database");
-    let guest = Guest::prepare(&GuestOptions::of_user()).expect("this host can prepare guests");
+    let template =
+        GuestTemplate::prepare(&GuestTemplateOptions::of_user()).expect("this host can prepare guests");
     let provisioning =
         Provisioning { subscribers: Some(subscribers), prepared: Some(made.path.clone()), disk: None };
-    starts_in_a_guest(&guest, &service, &provisioning);
+    starts_in_a_guest(&template, &service, &provisioning);
 }
 
-fn starts_in_a_guest(guest: &Guest, service: &Service, provisioning: &Provisioning) {
+fn starts_in_a_guest(template: &GuestTemplate, service: &Service, provisioning: &Provisioning) {
     let config = VmConfig {
         name: "sut".to_owned(),
         memory: Bytes::from_mib(768),
@@ -72,7 +73,7 @@ fn starts_in_a_guest(guest: &Guest, service: &Service, provisioning: &Provisioni
         memory_file: None,
         balloon: false,
     };
-    let vm = Vm::start(guest, config).unwrap();
+    let vm = Vm::start(template, config).unwrap();
     let stream = vm.agent_stream().unwrap();
     let deaths = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&deaths);
@@ -95,7 +96,7 @@ fn starts_in_a_guest(guest: &Guest, service: &Service, provisioning: &Provisioni
     let startup = Duration::from(ready.startup);
     println!(
         "{}: {} ready after {startup:?}, {taken:?} with its database in place",
-        guest.proof().line(),
+        template.proof().line(),
         ready.version
     );
     assert!(

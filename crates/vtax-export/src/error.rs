@@ -45,6 +45,13 @@ impl ExportError {
     /// True where what was given is at fault, not the host.
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Address { .. })
+        match self {
+            Self::Address { .. } => true,
+            // The directory in which the file was to be isn't there.
+            Self::Write { source, .. } => source
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound),
+            Self::Unreachable { .. } | Self::Refused { .. } => false,
+        }
     }
 }

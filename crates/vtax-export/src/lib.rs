@@ -7,7 +7,6 @@ mod identity;
 pub mod otlp;
 mod parquet_file;
 pub mod send;
-mod when;
 
 pub use error::ExportError;
 pub use parquet_file::{FIGURES_VERSION, ParquetFile};

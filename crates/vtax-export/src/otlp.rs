@@ -13,7 +13,6 @@ use vtax_store::summary::{Comparison, Verdict};
 use vtax_units::Nanos;
 
 use crate::identity::{hex, run_id};
-use crate::when::ended_unix_ms;
 
 /// `SPAN_KIND_INTERNAL`.
 const INTERNAL: u32 = 1;
@@ -50,15 +49,20 @@ pub fn traces(report: &Report) -> Value {
     let trace = run_id(report);
     let root = span_id(&trace, "run");
     let provenance = report.provenance();
-    let last = report.trials().iter().map(ended_unix_ms).max().unwrap_or(provenance.started_unix_ms);
+    let last =
+        report.trials().iter().map(TrialRecord::ended_unix_ms).max().unwrap_or(provenance.started_unix_ms);
     let ended = provenance.ended_unix_ms.unwrap_or(last).max(provenance.started_unix_ms);
-    let mut spans = vec![span(
-        (&trace, &root, ""),
-        &format!("run {}", report.plan().name),
-        (nanos(provenance.started_unix_ms), nanos(ended)),
-        vec![text("vtax.headline", &report.summary().headline)],
-        (OK, ""),
-    )];
+    let run = Span {
+        trace: &trace,
+        id: &root,
+        parent: "",
+        name: &format!("run {}", report.plan().name),
+        start: nanos(provenance.started_unix_ms),
+        end: nanos(ended),
+        attributes: vec![text("vtax.headline", &report.summary().headline)],
+        status: Status { code: OK, message: "" },
+    };
+    let mut spans = vec![run.json()];
     for trial in report.trials() {
         spans.extend(trial_spans(report, &trace, &root, trial));
     }
@@ -71,13 +75,16 @@ pub fn traces(report: &Report) -> Value {
 fn trial_spans(report: &Report, trace: &str, root: &str, trial: &TrialRecord) -> Vec<Value> {
     let own = span_id(trace, &format!("trial {}", trial.index));
     let reason = invalid(&trial.validity);
-    let (code, message) = reason.as_deref().map_or((OK, ""), |reason| (ERROR, reason));
+    let ok = Status { code: OK, message: "" };
+    let status = reason.as_deref().map_or(ok, |message| Status { code: ERROR, message });
     let started = nanos(trial.started_unix_ms);
     let mut attributes = about(report, trial);
-    attributes.push(flag("vtax.valid", code == OK));
+    attributes.push(flag("vtax.valid", status.code == OK));
     let name = format!("{} {}", trial.cell, trial.measure);
-    let ended = nanos(ended_unix_ms(trial));
-    let mut spans = vec![span((trace, &own, root), &name, (started, ended), attributes, (code, message))];
+    let ended = nanos(trial.ended_unix_ms());
+    let whole =
+        Span { trace, id: &own, parent: root, name: &name, start: started, end: ended, attributes, status };
+    let mut spans = vec![whole.json()];
     let t = &trial.timings;
     let mut from = started;
     for (part, took) in
@@ -86,25 +93,53 @@ fn trial_spans(report: &Report, trace: &str, root: &str, trial: &TrialRecord) ->
         let to = from.saturating_add(took.0);
         if took > Nanos::ZERO {
             let id = span_id(trace, &format!("trial {} {part}", trial.index));
-            spans.push(span((trace, &id, &own), part, (from, to), Vec::new(), (OK, "")));
+            let attributes = Vec::new();
+            let span = Span {
+                trace,
+                id: &id,
+                parent: &own,
+                name: part,
+                start: from,
+                end: to,
+                attributes,
+                status: ok,
+            };
+            spans.push(span.json());
         }
         from = to;
     }
     spans
 }
 
-fn span(
-    (trace, id, parent): (&str, &str, &str),
-    name: &str,
-    (start, end): (u64, u64),
+/// A span before it is JSON.
+struct Span<'a> {
+    trace: &'a str,
+    id: &'a str,
+    /// The span that it is a part of; empty for the run's, which has none.
+    parent: &'a str,
+    name: &'a str,
+    /// In nanoseconds since 1970, as is the end.
+    start: u64,
+    end: u64,
     attributes: Vec<Value>,
-    (code, message): (u32, &str),
-) -> Value {
-    json!({
-        "traceId": trace, "spanId": id, "parentSpanId": parent, "name": name, "kind": INTERNAL,
-        "startTimeUnixNano": start.to_string(), "endTimeUnixNano": end.max(start).to_string(),
-        "attributes": attributes, "status": {"code": code, "message": message},
-    })
+    status: Status<'a>,
+}
+
+#[derive(Clone, Copy)]
+struct Status<'a> {
+    code: u32,
+    message: &'a str,
+}
+
+impl Span<'_> {
+    fn json(self) -> Value {
+        let Self { trace, id, parent, name, start, end, attributes, status } = self;
+        json!({
+            "traceId": trace, "spanId": id, "parentSpanId": parent, "name": name, "kind": INTERNAL,
+            "startTimeUnixNano": start.to_string(), "endTimeUnixNano": end.max(start).to_string(),
+            "attributes": attributes, "status": {"code": status.code, "message": status.message},
+        })
+    }
 }
 
 fn gauge(name: &str, unit: &str, points: Vec<Value>) -> Value {
@@ -120,7 +155,7 @@ fn figure_point(row: &FigureRow<'_>, trial: &TrialRecord) -> Value {
         flag("vtax.at_least", row.at_least),
     ];
     attributes.extend(row.member.map(|member| text("vtax.member", member)));
-    point(ended_unix_ms(trial), row.value, attributes)
+    point(trial.ended_unix_ms(), row.value, attributes)
 }
 
 fn point(at_unix_ms: u64, value: f64, attributes: Vec<Value>) -> Value {
@@ -129,7 +164,12 @@ fn point(at_unix_ms: u64, value: f64, attributes: Vec<Value>) -> Value {
 
 /// The taxes as three gauges: the tax and both ends of its interval.
 fn taxes(report: &Report) -> Vec<Value> {
-    let last = report.trials().iter().map(ended_unix_ms).max().unwrap_or(report.provenance().started_unix_ms);
+    let last = report
+        .trials()
+        .iter()
+        .map(TrialRecord::ended_unix_ms)
+        .max()
+        .unwrap_or(report.provenance().started_unix_ms);
     let of = |name: &str, value: fn(&Comparison) -> Option<f64>| {
         let points: Vec<Value> = report
             .summary()

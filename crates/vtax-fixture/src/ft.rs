@@ -6,9 +6,9 @@ use vtax_load::sip::{Moment, MomentKind, PhaseResult, ScenarioResult};
 use vtax_load::{LatencyHistogram, Sample};
 use vtax_plan::model::Study;
 use vtax_plan::model::{
-    Arrivals, Cell, Environment, EnvironmentKind, FailoverMeasure, FaultTolerance, FtMode, Load, Measure,
-    MeasureKind, MixPart, NetPath, PathKind, Plan, Scenario, ServiceKind, SipMetric, SipOptions, SipWorkload,
-    VmOptions, Workload,
+    ArrivalProcess, Cell, Environment, EnvironmentKind, FailoverMeasure, FaultTolerance, FtMode, Load,
+    Measure, MeasureKind, MixPart, NetPath, PathKind, Plan, Scenario, ServiceKind, SipMetric, SipOptions,
+    SipWorkload, VmOptions, Workload,
 };
 use vtax_plan::model::{Fault, FaultKind, FaultTarget, TopologyFault};
 use vtax_store::failover::{
@@ -22,9 +22,9 @@ use vtax_topology::Name;
 use vtax_topology::convergence::{Convergence, Counts};
 use vtax_topology::expect::Stage;
 use vtax_topology::hops::{Hop, Hops, Part, Times};
-use vtax_topology::options::{Choice, MplsVpn, Place, RoutedOptions};
+use vtax_topology::options::{Choice, MplsVpn, RoutedOptions, RouterHost};
 use vtax_topology::timeline::{Entry, Source};
-use vtax_units::{Bytes, Nanos, Rate, Share};
+use vtax_units::{Bytes, Nanos, Rate, Share, fact};
 
 use super::{CHARACTERS, Character, Noise};
 
@@ -184,13 +184,13 @@ fn bring_up(noise: &mut Noise) -> Vec<(String, String)> {
     let mut at = 0.0;
     for stage in Stage::ALL {
         at += noise.around(4e8, 0.2);
-        facts.push((format!("path.lab.{}_ns", stage.word().replace('-', "_")), (at as u64).to_string()));
+        facts.push((fact::of_stage(stage.word()), (at as u64).to_string()));
     }
     let others = [
-        ("path.place", "guest"),
-        ("path.lab.ttl", "62"),
-        ("path.lab.labels", "17 80"),
-        ("path.lab.version", "zebra version 8.4.4"),
+        (fact::PATH_PLACE, "guest"),
+        (fact::PATH_LAB_TTL, "62"),
+        (fact::PATH_LAB_LABELS, "17 80"),
+        (fact::PATH_LAB_VERSION, "zebra version 8.4.4"),
     ];
     facts.extend(others.map(|(key, value)| (key.to_owned(), value.to_owned())));
     facts
@@ -650,7 +650,7 @@ fn measure(options: &Options) -> FailoverMeasure {
     }
     FailoverMeasure {
         load: Load::LowestCapacity(Share(0.5)),
-        arrivals: Arrivals::Poisson,
+        arrivals: ArrivalProcess::Poisson,
         warmup: Nanos::from_secs(1),
         duration: Nanos(BETWEEN * u64::from(options.faults + 1)),
         delayed: Nanos::from_millis(100),
@@ -660,8 +660,11 @@ fn measure(options: &Options) -> FailoverMeasure {
 
 /// The same with the study's VPN between client and service, compared with itself without it.
 fn behind_routers(native: &Cell) -> Cell {
-    let vpn =
-        RoutedOptions { topology: Choice::MplsVpn(MplsVpn::default()), place: Place::default(), hops: true };
+    let vpn = RoutedOptions {
+        topology: Choice::MplsVpn(MplsVpn::default()),
+        place: RouterHost::default(),
+        hops: true,
+    };
     Cell {
         id: native.id.replace("bridge", "mpls-vpn"),
         path: NetPath::new("mpls-vpn", PathKind::Routed(Box::new(vpn))),

@@ -16,9 +16,9 @@ use std::path::Path;
 
 use vtax_load::{Counts, GeneratorUse, Interval, LatencyHistogram, LoadResult, Sample};
 use vtax_plan::model::{
-    Arrivals, Budget, CapacityMeasure, Cell, Environment, EnvironmentKind, HttpWorkload, LatencyMeasure,
-    Limits, Load, Measure, MeasureKind, NetPath, PLAN_VERSION, PathKind, Plan, Repeat, Service, ServiceKind,
-    ThroughputMeasure, VmOptions, WebOptions, Workload,
+    ArrivalProcess, Budget, CapacityMeasure, Cell, Environment, EnvironmentKind, HttpWorkload,
+    LatencyMeasure, Limits, Load, Measure, MeasureKind, NetPath, PLAN_VERSION, PathKind, Plan, Repeat,
+    Service, ServiceKind, ThroughputMeasure, VmOptions, WebOptions, Workload,
 };
 use vtax_probe::{CpuTimes, InterfaceCounters, Memory, Snapshot, TaskTimes};
 use vtax_stats::Rng;
@@ -302,6 +302,7 @@ fn load(
             start: Nanos::from_secs(second),
             counts: Counts::default(),
             latency: LatencyHistogram::new(),
+            begun: None,
         };
         // A hiccup in the middle, so that the picture over time has something to show.
         let hiccup = if c.tail > 2.0 && second == seconds / 2 { 2.5 } else { 1.0 };
@@ -335,6 +336,7 @@ fn closed(c: &Character, rate: u64, seconds: u64, noise: &mut Noise) -> LoadResu
             start: Nanos::from_secs(second),
             counts: Counts { sent: ok, ok, ..Counts::default() },
             latency: LatencyHistogram::new(),
+            begun: None,
         };
         for _ in 0..2000 {
             interval.latency.record(Nanos(noise.latency(c) * 3));
@@ -356,6 +358,7 @@ fn empty(seconds: u64) -> LoadResult {
         generator: GeneratorUse { workers: 1, busiest: 0.31, ..GeneratorUse::default() },
         samples: Vec::new(),
         details: None,
+        timeout: Nanos::ZERO,
     }
 }
 
@@ -494,7 +497,7 @@ fn measures(options: &Options) -> Vec<Measure> {
                 precision: Share(0.05),
                 step: Nanos::from_secs(2),
                 settle: Nanos::from_millis(500),
-                arrivals: Arrivals::Poisson,
+                arrivals: ArrivalProcess::Poisson,
                 limits: Limits { errors: Share(0.01), p99: Some(Nanos::from_millis(50)), p95: None },
             }),
         ),
@@ -502,7 +505,7 @@ fn measures(options: &Options) -> Vec<Measure> {
             "latency",
             MeasureKind::Latency(LatencyMeasure {
                 load: Load::LowestCapacity(Share(0.5)),
-                arrivals: Arrivals::Poisson,
+                arrivals: ArrivalProcess::Poisson,
                 warmup: Nanos::from_secs(1),
                 duration,
                 samples: true,

@@ -152,5 +152,6 @@ fn load(factor: u64, repetition: u64) -> LoadResult {
         generator: vtax_load::GeneratorUse::default(),
         samples: Vec::new(),
         details: Some(Details { script: Some(Box::new(figures)), ..Details::default() }),
+        timeout: Nanos::ZERO,
     }
 }

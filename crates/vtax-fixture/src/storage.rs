@@ -190,6 +190,7 @@ fn result(test: &StorageTest, trial: Trial) -> StorageResult {
         generator: GeneratorUse::default(),
         samples: Vec::new(),
         details: None,
+        timeout: Nanos::ZERO,
     };
     let fetched = (!trial.served).then_some(if reads { bytes } else { 0 });
     StorageResult {

@@ -1,11 +1,11 @@
 //! The host's end of the stream: starts vtax there and sends what it stores, as it is stored.
 
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -14,9 +14,11 @@ use sha2::{Digest, Sha256};
 use vtax_agent::{Decoder, Kind};
 use vtax_sys::PidFd;
 use vtax_sys::inherit::Inherit;
+use vtax_sys::sync::lock;
 
 use crate::error::HostsError;
-use crate::message::{FromHost, Job, PIECE, PROTOCOL, Record, ToHost, unix_ns};
+use crate::exit_code;
+use crate::message::{FromHost, HostTask, PIECE, PROTOCOL, Record, ToHost, unix_ns};
 use crate::outbox::Outbox;
 use crate::watchdog::{self, Child};
 
@@ -40,14 +42,14 @@ pub struct HostAgent {
     pub directory: PathBuf,
 }
 
-/// Serves a controller on a stream until the job is done and all of it is stored there.
+/// Serves a controller on a stream until the task is done and all of it is stored there.
 ///
-/// Where the stream ends or nothing is heard for [`LEASE`](crate::LEASE), the job is killed, its directory removed and the
+/// Where the stream ends or nothing is heard for [`LEASE`](vtax_agent::LEASE), the task is killed, its directory removed and the
 /// process ended.
 ///
 /// # Errors
 ///
-/// [`HostsError`] where the job can't be started or the stream fails.
+/// [`HostsError`] where the task can't be started or the stream fails.
 pub fn serve(
     read: impl Read + Send + 'static,
     write: impl Write + Send + 'static,
@@ -57,11 +59,11 @@ pub fn serve(
     let child: Child = Arc::new(Mutex::new(None));
     let done = converse(read, &outbox, &child, agent);
     // Whatever ended it: a run that still goes on is ended before its directory is removed.
-    watchdog::end_job(&child, &agent.directory);
+    watchdog::end_task(&child, &agent.directory);
     done
 }
 
-/// Takes a job and sends what becomes of it.
+/// Takes a task and sends what becomes of it.
 fn converse(
     read: impl Read + Send + 'static,
     outbox: &Arc<Outbox<impl Write + Send + 'static>>,
@@ -77,7 +79,7 @@ fn converse(
     threads.map_err(|source| file("start threads for", &agent.directory, source))?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     outbox.tell(&FromHost::Hello { protocol: PROTOCOL, vtax: agent.version.clone(), host })?;
-    let (job, at) =
+    let (task, at) =
         started.recv().map_err(|_| HostsError::Stream("it ended before it said what to do".to_owned()))?;
     if let Some(at) = at {
         std::thread::sleep(Duration::from_nanos(at.saturating_sub(unix_ns())).min(LONGEST_WAIT));
@@ -87,13 +89,13 @@ fn converse(
     std::thread::yield_now();
     outbox.tell(&FromHost::Begun { at_unix_ns })?;
     let mut sender = Sender { outbox, number: 0, run: agent.directory.join("run"), journal: 0 };
-    let (code, error) = sender.work(agent, &job, child)?;
+    let (code, error) = sender.work(agent, &task, child)?;
     sender.record(Vec::new(), &Record::Ended { code, error })?;
     outbox.wait_stored(sender.number)
 }
 
-/// A job, and the time before which it isn't begun.
-type Start = (Job, Option<u64>);
+/// A task, and the time before which it isn't begun.
+type Start = (HostTask, Option<u64>);
 
 /// Takes what the controller says.
 fn listen<W: Write>(mut read: impl Read, outbox: &Outbox<W>, start: &std::sync::mpsc::Sender<Start>) {
@@ -111,10 +113,10 @@ fn listen<W: Write>(mut read: impl Read, outbox: &Outbox<W>, start: &std::sync::
                 continue;
             }
             match serde_json::from_slice::<ToHost>(&frame.payload) {
-                Ok(ToHost::Start { job, at_unix_ns }) => {
+                Ok(ToHost::Start { task, at_unix_ns }) => {
                     outbox.hear(|_| ());
-                    // The main thread takes one job only, and may be gone already.
-                    let _ = start.send((job, at_unix_ns));
+                    // The main thread takes one task only, and may be gone already.
+                    let _ = start.send((task, at_unix_ns));
                 }
                 Ok(ToHost::Beat { at_unix_ns }) => {
                     outbox.hear(|_| ());
@@ -161,16 +163,16 @@ impl<W: Write> Sender<'_, W> {
     fn work(
         &mut self,
         agent: &HostAgent,
-        job: &Job,
+        task: &HostTask,
         child: &Child,
     ) -> Result<(Option<i32>, Option<String>), HostsError> {
         let log = agent.directory.join("log");
-        let command = self.command(agent, job, &log)?;
+        let command = self.command(agent, task, &log)?;
         // This thread waits for it to the end, so it dies with this process, too.
         let started = Inherit { die_with_thread: true, ..Inherit::default() }.spawn(command);
         let mut process = started.map_err(|source| file("start", &agent.program, source))?;
         let handle = i32::try_from(process.id()).ok().and_then(|pid| PidFd::open(pid).ok());
-        *child.lock().unwrap_or_else(PoisonError::into_inner) = handle;
+        *lock(child) = handle;
         let mut stopped = false;
         let status: ExitStatus = loop {
             let ended = process.try_wait().map_err(|source| file("wait for", &agent.program, source))?;
@@ -179,7 +181,7 @@ impl<W: Write> Sender<'_, W> {
             }
             if self.outbox.stop_asked() && !stopped {
                 stopped = true;
-                if let Some(child) = child.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+                if let Some(child) = lock(child).as_ref() {
                     // One that has just ended needs no signal any more.
                     let _ = child.signal(Signal::INT);
                 }
@@ -187,14 +189,15 @@ impl<W: Write> Sender<'_, W> {
             self.send_news()?;
             std::thread::sleep(PAUSE);
         };
-        *child.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(child) = None;
         self.send_rest()?;
         // One that was asked to stop before it listened to signals died of it.
-        let killed = (stopped && status.signal() == Some(Signal::INT.as_raw())).then_some(watchdog::GONE);
+        let died_of_it = stopped && status.signal() == Some(Signal::INT.as_raw());
+        let killed = died_of_it.then_some(i32::from(exit_code::INTERRUPTED));
         Ok((status.code().or(killed), last_error(&log)))
     }
 
-    fn command(&self, agent: &HostAgent, job: &Job, log: &Path) -> Result<Command, HostsError> {
+    fn command(&self, agent: &HostAgent, task: &HostTask, log: &Path) -> Result<Command, HostsError> {
         let create = |path: &Path| File::create(path).map_err(|source| file("create", path, source));
         std::fs::create_dir_all(&agent.directory)
             .map_err(|source| file("create", &agent.directory, source))?;
@@ -202,8 +205,8 @@ impl<W: Write> Sender<'_, W> {
         let copy = told.try_clone().map_err(|source| file("open", log, source))?;
         let mut command = Command::new(&agent.program);
         command.current_dir(&agent.directory).stdin(Stdio::null()).stderr(told);
-        match job {
-            Job::Run { plan, overrides, tags } => {
+        match task {
+            HostTask::Run { plan, overrides, tags } => {
                 let path = agent.directory.join("plan.yaml");
                 std::fs::write(&path, plan).map_err(|source| file("write", &path, source))?;
                 command.arg("run").arg("plan.yaml").arg("--out").arg(&self.run).stdout(copy);
@@ -212,7 +215,7 @@ impl<W: Write> Sender<'_, W> {
                     command.args(values.iter().map(|value| format!("{name}={value}")));
                 }
             }
-            Job::Doctor => {
+            HostTask::Doctor => {
                 std::fs::create_dir_all(&self.run).map_err(|source| file("create", &self.run, source))?;
                 command.args(["doctor", "--json"]).stdout(create(&self.run.join("doctor.json"))?);
             }
@@ -269,16 +272,12 @@ impl<W: Write> Sender<'_, W> {
 
     fn send_trial(&mut self, index: u32) -> Result<(), HostsError> {
         let trial = format!("trials/{index:03}");
-        for directory in [trial.clone(), format!("{trial}/logs")] {
-            let path = self.run.join(&directory);
-            let Ok(entries) = std::fs::read_dir(&path) else { continue };
-            let mut names: Vec<String> = entries
-                .filter_map(Result::ok)
-                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
-                .filter_map(|entry| entry.file_name().into_string().ok())
-                .collect();
-            names.sort_unstable();
-            for name in names {
+        let of_observations = names_in(&self.run.join(&trial), FileType::is_dir);
+        let of_observations = of_observations.into_iter().filter(|name| is_of_observation(name));
+        let mut directories = vec![trial.clone(), format!("{trial}/logs")];
+        directories.extend(of_observations.map(|name| format!("{trial}/{name}")));
+        for directory in directories {
+            for name in names_in(&self.run.join(&directory), FileType::is_file) {
                 self.send_file(&format!("{directory}/{name}"))?;
             }
         }
@@ -313,12 +312,30 @@ impl<W: Write> Sender<'_, W> {
     }
 }
 
+/// Names of what is in a directory and of this kind, in order; none where there is no such directory.
+fn names_in(directory: &Path, kind: impl Fn(&FileType) -> bool) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let mut names: Vec<String> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_ok_and(|found| kind(&found)))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// Whether a trial's directory may have one of this name for the files of a later observation.
+pub(crate) fn is_of_observation(name: &str) -> bool {
+    let place = name.strip_prefix("observation-").unwrap_or_default();
+    (1..=9).contains(&place.len()) && place.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// A digest in hexadecimal digits.
 pub(crate) fn hex(digest: Sha256) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The last error that a program told, as vtax words it.
+/// The last error that vtax told in its log.
 fn last_error(log: &Path) -> Option<String> {
     let mut file = File::open(log).ok()?;
     let length = file.metadata().ok()?.len();
@@ -326,7 +343,7 @@ fn last_error(log: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     file.take(LOG_END).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    text.lines().rev().find_map(|line| Some(line.strip_prefix("error: ")?.to_owned()))
+    exit_code::last_error(&text).map(str::to_owned)
 }
 
 /// All that is sent of a run, as bytes; it has fewer records than may be under way. Once the journal's first lines are sent `meanwhile` happens,

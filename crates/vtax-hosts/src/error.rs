@@ -40,7 +40,7 @@ pub enum HostsError {
     Host {
         /// The host's name.
         host: String,
-        /// Why.
+        /// What is wrong with it.
         reason: String,
     },
     /// What a host sent isn't what a vtax of this version sends.
@@ -49,7 +49,7 @@ pub enum HostsError {
     /// Whoever was to get hosts has none.
     #[error("{why}")]
     Refused {
-        /// Why.
+        /// Why it has none, in words.
         why: String,
         /// Whether the arguments are at fault.
         bad_input: bool,

@@ -27,7 +27,7 @@ const READ: [&str; 6] = [
     "vtax_program",
 ];
 
-/// Those variables that are read, by name.
+/// The variables that are read, by name.
 #[derive(Debug, Clone, Default)]
 struct Vars(BTreeMap<&'static str, String>);
 
@@ -481,7 +481,7 @@ fn take(groups: &mut Groups, name: &str, raw: GroupRaw, depth: usize) -> Result<
     Ok(())
 }
 
-/// Those variables that are a word or a number.
+/// The variables that are a word or a number.
 fn plain(vars: BTreeMap<String, Value>) -> Vars {
     let mut plain = Vars::default();
     for (name, value) in vars {

@@ -6,8 +6,10 @@
 //! docs/many-machines.md explains it to its users.
 
 mod agent;
+mod barrier;
 mod engine;
 mod error;
+pub mod exit_code;
 mod inventory;
 mod list;
 mod message;
@@ -18,17 +20,16 @@ mod session;
 mod start;
 mod state;
 mod streams;
-mod together;
 mod watchdog;
 
 pub use agent::{HostAgent, serve};
+pub use barrier::StartBarrier;
 pub use engine::{Engine, Kubernetes, KubernetesOptions, Machine, Slurm, SlurmOptions, Ssh};
 pub use error::HostsError;
 pub use list::{HostSpec, MAX_HOSTS, On, parse_on};
-pub use message::{Job, LEASE, PROTOCOL};
+pub use message::{HostTask, PROTOCOL};
 pub use run::{OnHosts, run_on};
 pub use session::Outcome;
 pub use start::{Stream, start_agent};
 pub use state::{HOSTS_VERSION, HostRecord, HostState, HostsFile, run_directories};
 pub use streams::{Outside, is_deserted, say_there_are_none, serve_streams, stream_sockets};
-pub use together::Together;

@@ -9,18 +9,10 @@
 //! Records are numbered from 1 without gaps. Each is acknowledged by its number once it is stored, so a host knows that its last
 //! record has arrived, and a stream that was cut short can't be taken for a whole one.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages. Both ends are the same program, unless a list of hosts names another one.
 pub const PROTOCOL: u32 = 1;
-
-/// A side that hears nothing for so long takes the other for dead, and ends what it has started.
-pub const LEASE: Duration = Duration::from_secs(15);
-
-/// How often each side says that it is there.
-pub(crate) const BEAT: Duration = Duration::from_secs(3);
 
 /// The most bytes of one record.
 pub(crate) const PIECE: usize = 256 << 10;
@@ -31,7 +23,7 @@ pub(crate) const WINDOW: u32 = 64;
 /// What a host is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Job {
+pub enum HostTask {
     /// `vtax run`, whole.
     Run {
         /// The plan's text.
@@ -45,18 +37,18 @@ pub enum Job {
     Doctor,
 }
 
-impl Job {
-    /// The job as that host does it: a run gets a seed made of the host's name, so that not all hosts draw the same order of
+impl HostTask {
+    /// The task as that host does it: a run gets a seed made of the host's name, so that not all hosts draw the same order of
     /// trials, which would give an effect of the order the look of a tax. One that `--set` gives stays.
     #[must_use]
     pub(crate) fn on(&self, host: &str) -> Self {
-        let mut job = self.clone();
-        if let Self::Run { overrides, .. } = &mut job
+        let mut task = self.clone();
+        if let Self::Run { overrides, .. } = &mut task
             && !overrides.iter().any(|o| o.trim_start().starts_with("seed="))
         {
             overrides.push(format!("seed={}", seed(host)));
         }
-        job
+        task
     }
 }
 
@@ -70,7 +62,11 @@ fn seed(name: &str) -> u32 {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ToHost {
     /// Begin; comes once. With a time not before it, by the host's clock in nanoseconds since 1970.
-    Start { job: Job, at_unix_ns: Option<u64> },
+    Start {
+        #[serde(rename = "job")]
+        task: HostTask,
+        at_unix_ns: Option<u64>,
+    },
     /// The lease is renewed. The time is this end's, in nanoseconds since 1970.
     Beat { at_unix_ns: u64 },
     /// All records up to this one are stored.
@@ -87,7 +83,7 @@ pub(crate) enum FromHost {
     Hello { protocol: u32, vtax: String, host: String },
     /// Answer to a beat: the time that was in it, and the host's own.
     Beat { of_unix_ns: u64, at_unix_ns: u64 },
-    /// The job begins now; the time is the host's.
+    /// The task begins now; the time is the host's.
     Begun { at_unix_ns: u64 },
     /// How it is getting on.
     Told { text: String },
@@ -126,7 +122,7 @@ mod tests {
 
     #[test]
     fn each_host_draws_an_order_of_its_own() {
-        let run = |overrides: &[&str]| Job::Run {
+        let run = |overrides: &[&str]| HostTask::Run {
             plan: String::new(),
             overrides: overrides.iter().map(|o| (*o).to_owned()).collect(),
             tags: Vec::new(),
@@ -135,6 +131,6 @@ mod tests {
         assert_eq!(run(&["x=1"]).on("a"), run(&["x=1", "seed=3826002220"]));
         assert_ne!(run(&[]).on("a"), run(&[]).on("b"));
         assert_eq!(run(&["seed=7"]).on("a"), run(&["seed=7"]));
-        assert_eq!(Job::Doctor.on("a"), Job::Doctor);
+        assert_eq!(HostTask::Doctor.on("a"), HostTask::Doctor);
     }
 }

@@ -1,12 +1,13 @@
 //! What a host stored, stored here. The host may be anyone's, so only names that a run has are taken, and only so much.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::agent::hex;
+use crate::agent::{hex, is_of_observation};
 use crate::error::HostsError;
 use crate::message::{PIECE, Record};
 
@@ -26,6 +27,8 @@ pub(crate) struct Mirror {
     journal: Option<File>,
     journal_length: u64,
     part: Option<Part>,
+    /// Directories in which names have changed since the journal was written.
+    unsynced: BTreeSet<PathBuf>,
     bytes: u64,
     files: u32,
 }
@@ -52,10 +55,11 @@ fn wrong(reason: impl Into<String>) -> HostsError {
 impl Mirror {
     /// Stores into this directory, which is made with the first piece.
     pub(crate) fn new(directory: PathBuf) -> Self {
-        Self { directory, journal: None, journal_length: 0, part: None, bytes: 0, files: 0 }
+        let unsynced = BTreeSet::new();
+        Self { directory, journal: None, journal_length: 0, part: None, unsynced, bytes: 0, files: 0 }
     }
 
-    /// Stores a piece. The journal's survive a power failure once this returns.
+    /// Stores a piece. The journal's survive a power failure once this returns, and so does every file that came before.
     pub(crate) fn take(&mut self, bytes: &[u8], record: &Record) -> Result<(), HostsError> {
         let Record::Piece { path, offset, sha256 } = record else { return Ok(()) };
         if bytes.len() > PIECE || !is_of_a_run(path) {
@@ -74,6 +78,12 @@ impl Mirror {
             _ => return Err(wrong(format!("pieces of `{path}` that don't follow each other"))),
         };
         self.part = part.grown(bytes, sha256.as_deref(), &self.directory)?;
+        if self.part.is_none() {
+            // It has its name, and the directories on the way to it may be new.
+            let file = self.directory.join(path);
+            let changed = file.ancestors().skip(1).take_while(|place| place.starts_with(&self.directory));
+            self.unsynced.extend(changed.map(Path::to_owned));
+        }
         Ok(())
     }
 
@@ -89,6 +99,15 @@ impl Mirror {
             // As of a run that is made here: it goes on, and must not be resumed meanwhile.
             vtax_store::lock_journal(&new, &self.directory)?;
             self.journal = Some(new);
+            self.unsynced.insert(self.directory.clone());
+            let parent = self.directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+            self.unsynced.extend(parent.map(Path::to_owned));
+        }
+        // What a line tells of is there before the line is.
+        for directory in std::mem::take(&mut self.unsynced) {
+            File::open(&directory)
+                .and_then(|opened| opened.sync_all())
+                .map_err(failed("cannot sync", &directory))?;
         }
         if let Some(journal) = &mut self.journal {
             journal
@@ -148,6 +167,7 @@ fn is_of_a_run(path: &str) -> bool {
         [name] => *name == JOURNAL || FILES.contains(name),
         ["trials", trial, name] => digits(trial) && plain(name),
         ["trials", trial, "logs", name] => digits(trial) && plain(name),
+        ["trials", trial, folder, name] => digits(trial) && is_of_observation(folder) && plain(name),
         _ => false,
     }
 }
@@ -231,6 +251,13 @@ mod tests {
             "trials/000",
             "trials/000/logs/a/b",
             "trials/000/a\0b",
+            "trials/000/observation-/x",
+            "trials/000/observation-1a/x",
+            "trials/000/observation-1234567890/x",
+            "trials/000/observation-1/..",
+            "trials/000/observation-1/a/b",
+            "trials/0/observation-1/x",
+            "trials/000/else/x",
         ] {
             let text = refused(mirror(), b"x", &piece(path, 0, sha(b"x")));
             assert!(text.contains("no run has"), "{path}: {text}");

@@ -1,11 +1,12 @@
 //! The host's sending end: frames one at a time, and no more records under way than may be lost.
 
 use std::io::Write;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use vtax_agent::{Frame, Kind};
+use vtax_sys::sync::{lock, wait};
 
 use crate::error::HostsError;
 use crate::message::{FromHost, Record, WINDOW};
@@ -31,10 +32,6 @@ pub(crate) struct Outbox<W> {
     changed: Condvar,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A message as a frame's bytes.
 pub(crate) fn frame(kind: Kind, id: u32, message: &impl Serialize) -> Vec<u8> {
     // Strings and numbers: this can't fail.
@@ -49,7 +46,7 @@ impl<W: Write> Outbox<W> {
 
     /// Changes what is known of the other end, and wakes who waits for it.
     pub(crate) fn hear(&self, change: impl FnOnce(&mut Heard)) {
-        let mut heard = locked(&self.heard);
+        let mut heard = lock(&self.heard);
         heard.last = Instant::now();
         change(&mut heard);
         self.changed.notify_all();
@@ -57,18 +54,18 @@ impl<W: Write> Outbox<W> {
 
     /// The stream has ended; this is no sign of life.
     pub(crate) fn close(&self) {
-        locked(&self.heard).closed = true;
+        lock(&self.heard).closed = true;
         self.changed.notify_all();
     }
 
     /// How long nothing was heard, and whether the stream has ended.
     pub(crate) fn silence(&self) -> (Duration, bool) {
-        let heard = locked(&self.heard);
+        let heard = lock(&self.heard);
         (heard.last.elapsed(), heard.closed)
     }
 
     pub(crate) fn stop_asked(&self) -> bool {
-        locked(&self.heard).stop
+        lock(&self.heard).stop
     }
 
     pub(crate) fn tell(&self, event: &FromHost) -> Result<(), HostsError> {
@@ -85,12 +82,12 @@ impl<W: Write> Outbox<W> {
 
     /// Waits until this record and all before it are stored. A dead lease ends the process, and with it the wait.
     pub(crate) fn wait_stored(&self, number: u32) -> Result<(), HostsError> {
-        let mut heard = locked(&self.heard);
+        let mut heard = lock(&self.heard);
         while heard.stored < number {
             if heard.closed {
                 return Err(HostsError::Stream("its other end is gone".to_owned()));
             }
-            heard = self.changed.wait(heard).unwrap_or_else(PoisonError::into_inner);
+            heard = wait(&self.changed, heard);
         }
         Ok(())
     }
@@ -98,11 +95,11 @@ impl<W: Write> Outbox<W> {
     /// What was written to.
     #[cfg(test)]
     pub(crate) fn into_stream(self) -> W {
-        self.stream.into_inner().unwrap_or_else(PoisonError::into_inner)
+        vtax_sys::sync::into_inner(self.stream)
     }
 
     fn write(&self, bytes: &[u8]) -> Result<(), HostsError> {
-        let mut stream = locked(&self.stream);
+        let mut stream = lock(&self.stream);
         let written = stream.write_all(bytes).and_then(|()| stream.flush());
         written.map_err(|e| HostsError::Stream(format!("it can't be written to: {e}")))
     }

@@ -1,16 +1,19 @@
-//! A job on every host at once, each in a thread of its own.
+//! A task on every host at once, each in a thread of its own.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 
+use vtax_sys::sync::{into_inner, lock, wait};
+
+use crate::barrier::{BarrierSeat, StartBarrier};
 use crate::engine::{Engine, Machine};
 use crate::error::HostsError;
-use crate::message::Job;
+use crate::exit_code;
+use crate::message::HostTask;
 use crate::session::{Attended, Outcome, attend};
 use crate::start::start_agent;
 use crate::state::{HostRecord, HostState};
-use crate::together::{Place, Together};
 
 /// Stacks of threads that mostly wait; a thousand hosts have two thousand threads.
 const STACK: usize = 512 << 10;
@@ -19,23 +22,19 @@ const STACK: usize = 512 << 10;
 const STARTING: usize = 32;
 /// Descriptors that a host takes at most: its carrier's streams while it is started, and the files that are written.
 const DESCRIPTORS: u64 = 10;
-/// Those of everything else.
+/// Descriptors of everything else in the process.
 const OTHER_DESCRIPTORS: u64 = 256;
-
-/// vtax's exit code of a run that was interrupted, and of one that is whole though no trial of it counts.
-const INTERRUPTED: i32 = 130;
-const NONE_COUNTS: [i32; 2] = [1, 3];
 
 /// What every host's thread needs.
 pub struct OnHosts<'a> {
     /// Who has the hosts.
     pub engine: &'a dyn Engine,
     /// What each is to do.
-    pub job: &'a Job,
+    pub task: &'a HostTask,
     /// vtax's own program, which is copied.
     pub program: &'a Path,
     /// Given, no host begins before all have been reached or are lost, and then all at once.
-    pub together: Option<&'a Together>,
+    pub barrier: Option<&'a StartBarrier>,
     /// Where directories of hosts are.
     pub directory: &'a Path,
     /// Set once all are to come to an end.
@@ -49,13 +48,13 @@ pub struct OnHosts<'a> {
 impl std::fmt::Debug for OnHosts<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OnHosts")
-            .field("job", self.job)
+            .field("task", self.task)
             .field("directory", &self.directory)
             .finish_non_exhaustive()
     }
 }
 
-/// Does the job on these hosts, each stored in the directory beside it, and returns when all have ended. A host that is lost is
+/// Does the task on these hosts, each stored in the directory beside it, and returns when all have ended. A host that is lost is
 /// no error: the others go on.
 ///
 /// # Errors
@@ -70,13 +69,13 @@ pub fn run_on(hosts: &[(&Machine, String)], on: &OnHosts<'_>) -> Result<(), Host
         for (machine, directory) in hosts {
             let (failure, gate) = (&failure, &gate);
             // Before any host can be there, so that all are waited for.
-            let place = on.together.map(Together::place);
+            let seat = on.barrier.map(StartBarrier::seat);
             let work = move || {
-                let record = one((machine, directory), on, place, gate).unwrap_or_else(|error| {
+                let record = one((machine, directory), on, seat, gate).unwrap_or_else(|error| {
                     let why = vtax_sys::chain(&error);
                     // What can't be stored here concerns all; what a host sent only itself.
                     if matches!(error, HostsError::File { .. } | HostsError::Store(_)) {
-                        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                        lock(failure).get_or_insert(error);
                     }
                     record(machine, directory, HostState::Failed, Some(why))
                 });
@@ -86,11 +85,11 @@ pub fn run_on(hosts: &[(&Machine, String)], on: &OnHosts<'_>) -> Result<(), Host
             if let Err(source) = thread.spawn_scoped(scope, work) {
                 let path = on.directory.join(directory);
                 let error = HostsError::File { what: "cannot start a thread for", path, source };
-                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                lock(failure).get_or_insert(error);
             }
         }
     });
-    failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    into_inner(failure).map_or(Ok(()), Err)
 }
 
 fn record(machine: &Machine, directory: &str, state: HostState, why: Option<String>) -> HostRecord {
@@ -108,7 +107,7 @@ fn record(machine: &Machine, directory: &str, state: HostState, why: Option<Stri
 fn one(
     (machine, directory): (&Machine, &str),
     on: &OnHosts<'_>,
-    place: Option<Place<'_>>,
+    seat: Option<BarrierSeat<'_>>,
     gate: &Gate,
 ) -> Result<HostRecord, HostsError> {
     let tell = |text: &str| (on.told)(&machine.name, text);
@@ -127,14 +126,14 @@ fn one(
         }
         Err(error) => return Err(error),
     };
-    let job = on.job.on(&machine.name);
+    let task = on.task.on(&machine.name);
     let Attended { outcome, clock, began_unix_ns } =
-        attend(stream, &job, &on.directory.join(directory), place, on.stop, &tell)?;
+        attend(stream, &task, &on.directory.join(directory), seat, on.stop, &tell)?;
     let (state, why) = state_of(&outcome);
     tell(why.as_deref().unwrap_or_else(|| state.word()));
     Ok(HostRecord {
         clock_offset_ns: clock.map(|c| c.offset_ns),
-        clock_within_ns: clock.map(|c| c.within_ns),
+        clock_within_ns: clock.map(|c| c.uncertainty_ns),
         began_unix_ns,
         ..record(machine, directory, state, why)
     })
@@ -158,8 +157,10 @@ impl Gate {
 
     /// Waits for room.
     fn enter(&self) -> Inside<'_> {
-        let room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut room = self.left.wait_while(room, |room| *room == 0).unwrap_or_else(PoisonError::into_inner);
+        let mut room = lock(&self.room);
+        while *room == 0 {
+            room = wait(&self.left, room);
+        }
         *room -= 1;
         Inside(self)
     }
@@ -167,23 +168,24 @@ impl Gate {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        *self.0.room.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *lock(&self.0.room) += 1;
         self.0.left.notify_one();
     }
 }
 
 /// A run is whole where vtax came to its end, whether its trials count or not; an error says that it didn't begin.
 fn state_of(outcome: &Outcome) -> (HostState, Option<String>) {
-    match outcome {
-        Outcome::Lost(why) => (HostState::Lost, Some(why.clone())),
-        Outcome::Ended { code: Some(0), error: None } => (HostState::Complete, None),
-        Outcome::Ended { code: Some(code), error: None } if NONE_COUNTS.contains(code) => {
+    let (code, error) = match outcome {
+        Outcome::Lost(why) => return (HostState::Lost, Some(why.clone())),
+        Outcome::Ended { code, error } => (*code, error),
+    };
+    match (code.and_then(|code| u8::try_from(code).ok()), error) {
+        (Some(exit_code::DONE), None) => (HostState::Complete, None),
+        (Some(exit_code::FAILED | exit_code::HOST_CANNOT), None) => {
             (HostState::Complete, Some("no trial of it counts".to_owned()))
         }
-        Outcome::Ended { code: Some(INTERRUPTED), .. } => {
-            (HostState::Stopped, Some("it was interrupted".to_owned()))
-        }
-        Outcome::Ended { code, error } => {
+        (Some(exit_code::INTERRUPTED), _) => (HostState::Stopped, Some("it was interrupted".to_owned())),
+        _ => {
             let how = code.map_or_else(|| "by a signal".to_owned(), |code| format!("with exit code {code}"));
             (HostState::Failed, Some(error.clone().unwrap_or_else(|| format!("vtax ended {how}"))))
         }

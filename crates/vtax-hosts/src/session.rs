@@ -4,18 +4,20 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use vtax_agent::{Clock, Decoder, Frame, Kind};
+use vtax_agent::{BEAT, ClockOffset, Decoder, Frame, Kind, LEASE};
+use vtax_sys::sync::lock;
+use vtax_units::drives_terminal;
 
+use crate::barrier::BarrierSeat;
 use crate::error::HostsError;
-use crate::message::{BEAT, FromHost, Job, LEASE, PROTOCOL, Record, ToHost, unix_ns};
+use crate::exit_code;
+use crate::message::{FromHost, HostTask, PROTOCOL, Record, ToHost, unix_ns};
 use crate::mirror::Mirror;
 use crate::outbox::frame;
 use crate::start::Stream;
-use crate::together::Place;
-use crate::watchdog::GONE;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -25,7 +27,7 @@ const START_WITHIN: Duration = Duration::from_secs(45);
 /// A host that begins together with others has so many beats before, so that its clock is known well.
 const BEATS: u32 = 8;
 
-/// How a host's job ended.
+/// How a host's task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It ended by itself, and all of it is stored here.
@@ -45,20 +47,20 @@ pub(crate) struct Attended {
     /// How it ended.
     pub outcome: Outcome,
     /// Its clock by the narrowest of all beats.
-    pub clock: Option<Clock>,
-    /// When its job began, by this clock in nanoseconds since 1970.
+    pub clock: Option<ClockOffset>,
+    /// When its task began, by this clock in nanoseconds since 1970.
     pub began_unix_ns: Option<u64>,
 }
 
 /// What is known of a host from what it said.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
-    clock: Option<Clock>,
+    clock: Option<ClockOffset>,
     /// When its hello came, by this clock.
     greeted: Option<u64>,
     /// Beats that came back of those sent since. Earlier ones have waited for the program to be started.
     beats: u32,
-    /// When its job began, by its own clock.
+    /// When its task began, by its own clock.
     began: Option<u64>,
 }
 
@@ -74,70 +76,66 @@ struct Shared<'a> {
     started: AtomicBool,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Shared<'_> {
     /// What can't be sent shows as silence.
     fn send(&self, message: &ToHost) {
-        if let Some(input) = locked(&self.input).as_mut() {
+        if let Some(input) = lock(&self.input).as_mut() {
             let _ = input.write_all(&frame(Kind::Request, 0, message)).and_then(|()| input.flush());
         }
     }
 
     /// Has the host begin, now or at a time of its own clock.
-    fn start(&self, job: &Job, at_unix_ns: Option<u64>) {
+    fn start(&self, task: &HostTask, at_unix_ns: Option<u64>) {
         self.started.store(true, Ordering::SeqCst);
-        self.send(&ToHost::Start { job: job.clone(), at_unix_ns });
+        self.send(&ToHost::Start { task: task.clone(), at_unix_ns });
     }
 
     /// Has a host that begins together with others begin, once they are there; what is left to wait for.
-    fn start_with<'p>(&self, job: &Job, mut place: Place<'p>) -> Option<Place<'p>> {
-        let known = *locked(&self.known);
+    fn start_with<'p>(&self, task: &HostTask, mut seat: BarrierSeat<'p>) -> Option<BarrierSeat<'p>> {
+        let known = *lock(&self.known);
         let clock = known.clock.filter(|_| known.beats >= BEATS);
         if clock.is_some() {
-            place.arrive();
+            seat.arrive();
         }
-        match (clock, place.at()) {
+        match (clock, seat.at()) {
             (Some(clock), Some(at)) => {
-                self.start(job, Some(clock.there(at)));
+                self.start(task, Some(clock.to_remote(at)));
                 None
             }
-            _ => Some(place),
+            _ => Some(seat),
         }
     }
 
     /// Has the host begin, renews the lease and passes the wish to stop on, until the stream is over; ends it where nothing is heard.
-    fn beat(&self, job: &Job, mut place: Option<Place<'_>>, stop: &AtomicBool) {
-        if place.is_none() {
-            self.start(job, None);
+    fn beat(&self, task: &HostTask, mut seat: Option<BarrierSeat<'_>>, stop: &AtomicBool) {
+        if seat.is_none() {
+            self.start(task, None);
         }
         let mut beaten: Option<Instant> = None;
         let mut stopping = false;
         while !self.over.load(Ordering::SeqCst) {
-            let known = *locked(&self.known);
-            let learning = place.is_some() && known.greeted.is_some() && known.beats < BEATS;
+            let known = *lock(&self.known);
+            let learning = seat.is_some() && known.greeted.is_some() && known.beats < BEATS;
             if learning || beaten.is_none_or(|at| at.elapsed() >= BEAT) {
                 self.send(&ToHost::Beat { at_unix_ns: unix_ns() });
                 beaten = Some(Instant::now());
             }
             if stop.load(Ordering::SeqCst) && !stopping {
-                if place.is_some() {
+                if seat.is_some() {
                     // It has nothing to stop, and ends with its input.
-                    drop(locked(&self.input).take());
+                    drop(lock(&self.input).take());
                 } else {
                     self.send(&ToHost::Stop);
                 }
                 stopping = true;
             }
             if !stopping {
-                place = place.and_then(|place| self.start_with(job, place));
+                seat = seat.and_then(|seat| self.start_with(task, seat));
             }
-            if locked(&self.heard).elapsed() >= LEASE {
+            if lock(&self.heard).elapsed() >= LEASE {
                 self.silent.store(true, Ordering::SeqCst);
                 // The reader then sees the end of the stream.
-                let _ = locked(&self.carrier).kill();
+                let _ = lock(&self.carrier).kill();
                 return;
             }
             std::thread::sleep(PAUSE);
@@ -145,7 +143,7 @@ impl Shared<'_> {
     }
 }
 
-/// Has a host do a job; what it stores comes into `directory`. `told` hears how it is getting on. With a `place` it begins together with
+/// Has a host do a task; what it stores comes into `directory`. `told` hears how it is getting on. With a `seat` it begins together with
 /// the others. Once `stop` is set the host is asked to come to an end.
 ///
 /// # Errors
@@ -153,9 +151,9 @@ impl Shared<'_> {
 /// [`HostsError`] where files can't be written here, or where the host sends what no vtax does.
 pub(crate) fn attend(
     stream: Stream,
-    job: &Job,
+    task: &HostTask,
     directory: &Path,
-    place: Option<Place<'_>>,
+    seat: Option<BarrierSeat<'_>>,
     stop: &AtomicBool,
     told: &(dyn Fn(&str) + Sync),
 ) -> Result<Attended, HostsError> {
@@ -172,7 +170,7 @@ pub(crate) fn attend(
         started: AtomicBool::new(false),
     };
     let read = std::thread::scope(|scope| {
-        scope.spawn(|| shared.beat(job, place, stop));
+        scope.spawn(|| shared.beat(task, seat, stop));
         let read = reader.read(output, &shared);
         shared.over.store(true, Ordering::SeqCst);
         read
@@ -180,15 +178,15 @@ pub(crate) fn attend(
     let silent = shared.silent.load(Ordering::SeqCst);
     let begun = shared.started.load(Ordering::SeqCst);
     // With its input's end the other side ends whatever is left.
-    drop(locked(&shared.input).take());
+    drop(lock(&shared.input).take());
     drop(shared);
     let status = end(&mut carrier);
     read?;
-    let Known { clock, began, .. } = *locked(&reader.known);
-    let began_unix_ns = began.zip(clock).map(|(began, clock)| clock.here(began));
+    let Known { clock, began, .. } = *lock(&reader.known);
+    let began_unix_ns = began.zip(clock).map(|(began, clock)| clock.to_local(began));
     let outcome = reader.ended.take().unwrap_or_else(|| {
         if !begun && stop.load(Ordering::SeqCst) {
-            return Outcome::Ended { code: Some(GONE), error: None };
+            return Outcome::Ended { code: Some(exit_code::INTERRUPTED.into()), error: None };
         }
         let said = Stream::one_line_of(&said);
         let why = match (silent, reader.version) {
@@ -232,7 +230,7 @@ impl<'a> Reader<'a> {
         Self { mirror, told, stored: 0, bytes: None, version: None, known: Arc::default(), ended: None }
     }
 
-    /// Reads to the end of the job or of the stream.
+    /// Reads to the end of the task or of the stream.
     fn read(&mut self, mut output: impl Read, shared: &Shared<'_>) -> Result<(), HostsError> {
         let mut decoder = Decoder::default();
         let mut bytes = vec![0; 64 << 10];
@@ -244,7 +242,7 @@ impl<'a> Reader<'a> {
                 Err(_) => break,
             }
             while let Some(frame) = decoder.next_frame() {
-                *locked(&shared.heard) = Instant::now();
+                *lock(&shared.heard) = Instant::now();
                 if let Some(record) = self.take(frame)? {
                     shared.send(&ToHost::Stored { record });
                 }
@@ -303,21 +301,21 @@ impl<'a> Reader<'a> {
                 }
                 (self.told)(&format!("begun with vtax {vtax} on {host}"));
                 self.version = Some(vtax);
-                locked(&self.known).greeted = Some(unix_ns());
+                lock(&self.known).greeted = Some(unix_ns());
             }
             FromHost::Beat { of_unix_ns, at_unix_ns } => {
-                let seen = Clock::seen(of_unix_ns, at_unix_ns, unix_ns());
-                let mut known = locked(&self.known);
+                let seen = ClockOffset::from_round_trip(of_unix_ns, at_unix_ns, unix_ns());
+                let mut known = lock(&self.known);
                 if known.greeted.is_some_and(|at| of_unix_ns >= at) {
                     known.beats = known.beats.saturating_add(1);
                 }
                 if let Some(clock) =
-                    seen.filter(|new| known.clock.is_none_or(|old| new.within_ns < old.within_ns))
+                    seen.filter(|new| known.clock.is_none_or(|old| new.uncertainty_ns < old.uncertainty_ns))
                 {
                     known.clock = Some(clock);
                 }
             }
-            FromHost::Begun { at_unix_ns } => locked(&self.known).began = Some(at_unix_ns),
+            FromHost::Begun { at_unix_ns } => lock(&self.known).began = Some(at_unix_ns),
             FromHost::Told { text } => (self.told)(&harmless(&text)),
         }
         Ok(())
@@ -327,7 +325,7 @@ impl<'a> Reader<'a> {
 /// A text from a host, which must not drive a terminal.
 fn harmless(text: &str) -> String {
     const LONGEST: usize = 500;
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(LONGEST).collect()
+    text.chars().map(|c| if drives_terminal(c) { '\u{fffd}' } else { c }).take(LONGEST).collect()
 }
 
 #[cfg(test)]
@@ -346,11 +344,15 @@ mod tests {
             ("trials/000/events.jsonl", Vec::new()),
             ("trials/000/logs/sut: a b.log", vec![b'x'; log]),
             ("journal.jsonl", journal.to_vec()),
+            ("trials/000/observation-1/intervals.jsonl", b"{}\n".to_vec()),
+            ("trials/000/observation-12/samples.parquet", b"PAR1".to_vec()),
         ]
     }
 
     fn written(run: &Path, files: &[(&'static str, Vec<u8>)]) {
-        std::fs::create_dir_all(run.join("trials/000/logs")).unwrap();
+        for directory in ["logs", "observation-1", "observation-12"] {
+            std::fs::create_dir_all(run.join("trials/000").join(directory)).unwrap();
+        }
         for (name, bytes) in files {
             std::fs::write(run.join(name), bytes).unwrap();
         }

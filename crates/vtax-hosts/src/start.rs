@@ -6,10 +6,12 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use vtax_agent::ssh::{Program, hand_over, script};
+use vtax_sys::sync::lock;
+use vtax_units::drives_terminal;
 
 use crate::engine::{Engine, Machine};
 use crate::error::HostsError;
@@ -34,7 +36,7 @@ pub struct Stream {
 impl Stream {
     /// The end of what was said besides, on one line.
     pub(crate) fn one_line_of(said: &Mutex<Vec<u8>>) -> String {
-        one_line(&said.lock().unwrap_or_else(PoisonError::into_inner))
+        one_line(&lock(said))
     }
 }
 
@@ -96,7 +98,7 @@ fn keep_end(mut from: impl Read + Send + 'static, kept: Arc<Mutex<Vec<u8>>>) -> 
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(n @ 1..) = from.read(&mut bytes) {
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = lock(&kept);
             kept.extend_from_slice(&bytes[..n]);
             let surplus = kept.len().saturating_sub(SAID);
             kept.drain(..surplus);
@@ -108,7 +110,7 @@ fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(3)..];
-    last.join("; ").chars().filter(|c| !c.is_control()).collect()
+    last.join("; ").chars().filter(|c| !drives_terminal(*c)).collect()
 }
 
 #[cfg(test)]

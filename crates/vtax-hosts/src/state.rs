@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use vtax_store::HOSTS_FILE;
 
 use crate::error::HostsError;
-use crate::message::Job;
+use crate::message::HostTask;
 
 /// Version of `hosts.json`.
 pub const HOSTS_VERSION: u32 = 1;
@@ -92,13 +92,15 @@ impl HostsFile {
     ///
     /// # Errors
     ///
-    /// [`HostsError::File`] where it can't be read or isn't one, [`HostsError::List`] where a newer vtax wrote it.
+    /// [`HostsError::Store`] where it can't be opened or is no regular file, [`HostsError::File`] where it can't be read,
+    /// [`HostsError::List`] where it isn't one, or a newer vtax wrote it.
     pub fn read(directory: &Path) -> Result<Self, HostsError> {
         use std::io::Read as _;
         let path = directory.join(HOSTS_FILE);
         let failed = |source| HostsError::File { what: "cannot read", path: path.clone(), source };
         let mut text = String::new();
-        let file = std::fs::File::open(&path).map_err(failed)?;
+        // Run directories may come from others: a link leads nowhere, and a FIFO would be waited for.
+        let file = vtax_store::open_file(&path)?;
         file.take(MOST_BYTES).read_to_string(&mut text).map_err(failed)?;
         let wrong = |reason| HostsError::List { place: path.display().to_string(), reason };
         let found: Self = serde_json::from_str(&text).map_err(|e| wrong(format!("damaged: {e}")))?;
@@ -130,8 +132,8 @@ impl HostsFile {
 
     /// What each host is to do.
     #[must_use]
-    pub fn job(&self) -> Job {
-        Job::Run { plan: self.plan.clone(), overrides: self.overrides.clone(), tags: self.tags.clone() }
+    pub fn task(&self) -> HostTask {
+        HostTask::Run { plan: self.plan.clone(), overrides: self.overrides.clone(), tags: self.tags.clone() }
     }
 
     /// How far apart hosts began of which it is known, in nanoseconds, and how surely; `None` where fewer than two are.
@@ -259,6 +261,18 @@ mod tests {
         assert_eq!(HostsFile { asked: 3, ..with("n2", "hosts/n2", HostState::Complete) }.missing(), 2);
         // Of an old file each host that was tried is wanted.
         assert_eq!(HostsFile { asked: 0, ..with("n2", "hosts/n2", HostState::Complete) }.missing(), 1);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(HOSTS_FILE);
+        let (pipe, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, pipe, mode, 0).unwrap();
+        assert!(HostsFile::read(dir.path()).unwrap_err().to_string().contains("regular file"));
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+        assert!(HostsFile::read(dir.path()).unwrap_err().to_string().contains("symbolic link"));
     }
 
     #[test]

@@ -110,8 +110,8 @@ pub fn serve_streams(engine: &dyn Engine, socket: &OwnedFd) -> io::Result<()> {
             std::thread::Builder::new().name("carrier".into()).spawn_scoped(scope, move || {
                 let words = match (request, streams) {
                     (Request::Address { name }, _) => address_of(&name),
-                    (Request::Open { host, script }, Some(streams)) => {
-                        carry(engine, (&host, &script), streams, &life)
+                    (Request::Open { host, script }, Some((stream, errors))) => {
+                        carry(engine, &host, &script, stream, errors, &life)
                     }
                     (Request::Open { .. }, None) => "a stream has two descriptors".to_owned(),
                 };
@@ -135,8 +135,10 @@ fn address_of(name: &str) -> String {
 /// Carries a stream until either of its ends is gone; how that ended.
 fn carry(
     engine: &dyn Engine,
-    (host, script): (&str, &str),
-    (stream, errors): (OwnedFd, OwnedFd),
+    host: &str,
+    script: &str,
+    stream: OwnedFd,
+    errors: OwnedFd,
     life: &UnixStream,
 ) -> String {
     let Some(machine) = machine(engine, host) else { return format!("{host} is none of the hosts") };

@@ -1,13 +1,15 @@
-//! The dead man's timer: a host whose controller is gone ends all that it has started, whatever its main thread waits for.
+//! The lease watchdog: a host whose controller is gone ends all that it has started, whatever its main thread waits for.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use vtax_agent::LEASE;
 use vtax_sys::PidFd;
+use vtax_sys::sync::lock;
 
-use crate::message::LEASE;
+use crate::exit_code;
 use crate::outbox::Outbox;
 
 const PAUSE: Duration = Duration::from_millis(250);
@@ -41,23 +43,20 @@ pub(crate) fn watch<W: Write + Send + 'static>(
 
 #[expect(clippy::exit, reason = "the main thread may wait for a stream that nobody reads any more")]
 fn end(child: &Child, directory: &Path) -> ! {
-    end_job(child, directory);
-    std::process::exit(GONE)
+    end_task(child, directory);
+    std::process::exit(exit_code::INTERRUPTED.into())
 }
 
-/// The exit code of what was interrupted: a host's end whose controller is gone, and a vtax that was asked to stop.
-pub(crate) const GONE: i32 = 130;
-
-/// Kills a job that still goes on, and removes its directory.
-pub(crate) fn end_job(child: &Child, directory: &Path) {
-    if let Some(child) = child.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+/// Kills a task that still goes on, and removes its directory.
+pub(crate) fn end_task(child: &Child, directory: &Path) {
+    if let Some(child) = lock(child).as_ref() {
         // One that has just ended needs no signal any more. Killing a run leaves nothing behind.
         let _ = child.kill();
     }
     remove(directory);
 }
 
-/// Removes the directory of a job.
+/// Removes the directory of a task.
 fn remove(directory: &Path) {
     for _ in 0..REMOVAL_TRIES {
         if std::fs::remove_dir_all(directory).is_ok() || !directory.exists() {

@@ -3,6 +3,8 @@
 use vtax_agent::message::{InterfaceSetup, Route};
 use vtax_sys::NetNs;
 
+use crate::error::{LabError, Result};
+
 /// What is plugged into a switch or joined by a cable.
 #[derive(Debug)]
 pub struct Attachment {
@@ -14,6 +16,15 @@ pub struct Attachment {
 }
 
 impl Attachment {
+    /// The network namespace that a path is built in.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::NoNetwork`] where it has none here.
+    pub(crate) fn own_netns(&self) -> Result<&NetNs> {
+        self.netns.as_ref().ok_or_else(|| LabError::NoNetwork { node: self.name.clone() })
+    }
+
     /// The name the next interface gets: `eth0`, `eth1`, ...
     pub(crate) fn next_interface(&self) -> String {
         format!("eth{}", self.interfaces.as_ref().map_or(0, Vec::len))

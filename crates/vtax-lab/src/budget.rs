@@ -1,9 +1,9 @@
 //! Who gets which CPUs, and what is really enforced.
 
 use vtax_plan::model::Budget;
-use vtax_units::{Bytes, CpuSet};
+use vtax_units::{Bytes, CpuSet, counted};
 
-use crate::spec::SutCpus;
+use crate::spec::{CpuHalf, SutCpus};
 
 /// Memory QEMU itself may take beside the guest's: some 60 MiB, and under emulation up to 256 MiB of
 /// translated code with its bookkeeping.
@@ -70,14 +70,14 @@ impl Allocation {
     /// What one of two testbeds gets that stand at the same time: the lower or the upper half of each
     /// side's CPUs. A side with a single CPU shares it; of an odd number one stays idle.
     #[must_use]
-    pub fn half(&self, upper: bool) -> Self {
+    pub fn half(&self, which: CpuHalf) -> Self {
         let of = |set: &CpuSet| -> CpuSet {
             let all: Vec<usize> = set.iter().collect();
             let half = all.len() / 2;
-            match (half, upper) {
+            match (half, which) {
                 (0, _) => set.clone(),
-                (_, false) => CpuSet::of(all[..half].iter().copied()),
-                (_, true) => CpuSet::of(all[all.len() - half..].iter().copied()),
+                (_, CpuHalf::Lower) => CpuSet::of(all[..half].iter().copied()),
+                (_, CpuHalf::Upper) => CpuSet::of(all[all.len() - half..].iter().copied()),
             }
         };
         let mut notes = self.notes.clone();
@@ -123,10 +123,10 @@ pub(crate) fn divide(all: &CpuSet, wanted: &[SutCpus], siblings: impl Fn(usize) 
     if reserved > all.len() || (equal > 0 && each == 0) {
         let (few, needed) = (all.len(), reserved + equal);
         let note = format!(
-            "{} systems under test share {few} CPU{}: {needed} would give each its own, so each waits for the \
+            "{} systems under test share {}: {needed} would give each its own, so each waits for the \
              others and a figure of one isn't its own",
             wanted.len(),
-            if few == 1 { "" } else { "s" }
+            counted(few, "CPU")
         );
         return Division { sets: vec![all.clone(); wanted.len()], notes: vec![note] };
     }
@@ -231,14 +231,15 @@ mod tests {
     #[test]
     fn pairs_have_halves_or_share() {
         let a = allocate(&set("0-6"), &budget(Some(3), None), alone);
-        let (lower, upper) = (a.half(false), a.half(true));
+        let (lower, upper) = (a.half(CpuHalf::Lower), a.half(CpuHalf::Upper));
         assert_eq!((lower.sut, upper.sut), (set("4"), set("6")));
-        assert!(!lower.shared && a.half(false).notes.len() == 1);
+        assert!(!lower.shared && lower.notes.len() == 1);
         assert_eq!((lower.client, upper.client), (set("0-1"), set("2-3")));
         assert_eq!(upper.notes, ["duet: one of the 3 CPUs of the system under test stays idle"]);
         let a = allocate(&set("0-1"), &budget(None, None), alone);
-        assert_eq!((a.half(false).sut, a.half(true).sut), (set("1"), set("1")));
-        assert!(a.half(true).shared && a.half(true).notes.len() == 1);
+        let (lower, upper) = (a.half(CpuHalf::Lower), a.half(CpuHalf::Upper));
+        assert_eq!((lower.sut, upper.sut), (set("1"), set("1")));
+        assert!(upper.shared && upper.notes.len() == 1);
     }
 
     #[test]

@@ -9,22 +9,20 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, fdatasync, flock};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
 use vtax_plan::model::{DiskAio, DiskAllocation, DiskBus, DiskCache, DiskFormat, Raid5, VirtualDisk};
+use vtax_sys::locked_dir::LockedDir;
 use vtax_sys::residency::resident_bytes;
 use vtax_units::Bytes;
 use vtax_vm::contract::DISK_PLACE;
 use vtax_vm::{VmDisk, VmDiskBus, VmDiskOptions};
 
-use crate::error::{LabError, OnPath, Result};
+use crate::error::{LabError, OnPath, Result, While};
 use crate::spec::DiskSpec;
 
 /// Names of directories of this kind.
 const PREFIX: &str = "disk-";
-/// Held by the run that made a directory.
-const LOCK: &str = "lock";
 /// Kept free beside a guest's disk.
 const SPARE: u64 = 256 << 20;
 /// What the kernel calls a file system in memory (`TMPFS_MAGIC` of `include/uapi/linux/magic.h`).
@@ -35,7 +33,7 @@ const TMPFS: i64 = 0x0102_1994;
 pub struct Disk {
     /// Where the node sees it.
     inside: PathBuf,
-    place: Option<Place>,
+    locked: Option<LockedDir>,
     image: Option<Image>,
 }
 
@@ -46,28 +44,20 @@ struct Image {
     shape: VirtualDisk,
 }
 
-/// A directory of one node's own.
-#[derive(Debug)]
-struct Place {
-    path: PathBuf,
-    /// Locked as long as the directory is in use.
-    _lock: File,
-}
-
 impl Disk {
     /// A directory, for nodes that see the host's files.
     pub(crate) fn directory(spec: &DiskSpec) -> Result<Self> {
-        let place = Place::make(&spec.directory)?;
-        let inside = place.path.join("files");
+        let locked = locked(&spec.directory)?;
+        let inside = locked.path().join("files");
         fs::create_dir(&inside).on("create", &inside)?;
-        Ok(Self { inside, place: Some(place), image: None })
+        Ok(Self { inside, locked: Some(locked), image: None })
     }
 
     /// The file of a guest's disk.
     pub(crate) fn image(spec: &DiskSpec) -> Result<Self> {
-        let place = Place::make(&spec.directory)?;
+        let locked = locked(&spec.directory)?;
         let (files, each) = spec.shape.files();
-        let room = rustix::fs::statvfs(&place.path).on("look for free space in", &place.path)?;
+        let room = rustix::fs::statvfs(locked.path()).on("look for free space in", locked.path())?;
         let needed = each.0.saturating_mul(files.into()).saturating_add(SPARE);
         let free = room.f_bavail * room.f_frsize;
         if needed > free {
@@ -81,14 +71,14 @@ impl Disk {
         }
         let shape = VirtualDisk { size: each, ..spec.shape };
         let make = |number: u32| -> Result<File> {
-            let path = place.path.join(format!("image-{number}"));
+            let path = locked.path().join(format!("image-{number}"));
             make_image(&path, &shape)?;
             File::options().read(true).write(true).open(&path).on("open", &path)
         };
         let files = (0..files).map(make).collect::<Result<_>>()?;
         // They go with their last descriptors. The directory isn't needed any more.
-        drop(place);
-        Ok(Self { inside: DISK_PLACE.into(), place: None, image: Some(Image { files, shape: spec.shape }) })
+        drop(locked);
+        Ok(Self { inside: DISK_PLACE.into(), locked: None, image: Some(Image { files, shape: spec.shape }) })
     }
 
     /// A file of this size without a name, to hold a guest's memory: what a limit leaves no room for is written to it.
@@ -161,11 +151,15 @@ impl Disk {
                         format!(", RAID-5 of {members} such disks, one of which is missing")
                     }
                 };
-                let one = format!(
-                    "{} {:?} {:?}, {:?}, cache {:?}, aio {:?}",
-                    shape.size, shape.bus, shape.format, shape.allocation, shape.cache, shape.aio
-                );
-                format!("{}{raid}", one.to_lowercase())
+                format!(
+                    "{} {} {}, {}, cache {}, aio {}{raid}",
+                    shape.size,
+                    shape.bus.word(),
+                    shape.format.word(),
+                    shape.allocation.word(),
+                    shape.cache.word(),
+                    shape.aio.word()
+                )
             }
         }
     }
@@ -197,44 +191,15 @@ impl Disk {
 
     /// Removes it.
     pub(crate) fn remove(mut self) -> Result<()> {
-        self.place.take().map_or(Ok(()), |place| fs::remove_dir_all(&place.path).on("remove", &place.path))
+        let Some(locked) = self.locked.take() else { return Ok(()) };
+        locked.remove().during(|| "remove the directory of a node's disk".to_owned())
     }
 }
 
-impl Place {
-    /// Makes a directory below `parent`, and removes those that killed runs left there.
-    fn make(parent: &Path) -> Result<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        fs::create_dir_all(parent).on("create", parent)?;
-        sweep(parent);
-        // Controllers all are process 1 of their own, so that ids tell nothing apart.
-        let now = vtax_sys::clock::unix_time().0;
-        let path = parent.join(format!("{PREFIX}{now:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
-        fs::create_dir(&path).on("create", &path)?;
-        let name = path.join(LOCK);
-        let lock = File::create(&name).on("create", &name)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).on("lock", &name)?;
-        Ok(Self { path, _lock: lock })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // What can't be removed now is swept by the next run.
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// Removes directories that no run holds. One that another run is just making has no lock yet, and is left.
-fn sweep(parent: &Path) {
-    let Ok(entries) = parent.read_dir() else { return };
-    for entry in entries.flatten().filter(|e| e.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()))
-    {
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
+/// Makes a directory below `parent` that is locked while it is in use, and removes those that killed runs left there.
+fn locked(parent: &Path) -> Result<LockedDir> {
+    fs::create_dir_all(parent).on("create", parent)?;
+    LockedDir::create(parent, PREFIX).during(|| "make a directory for a node's disk".to_owned())
 }
 
 /// Makes the file of a disk.
@@ -276,7 +241,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let left = parent.path().join("disk-left");
         fs::create_dir(&left).unwrap();
-        fs::write(left.join(LOCK), "").unwrap();
+        fs::write(parent.path().join("disk-left.lock"), "").unwrap();
         let own = Disk::directory(&spec(parent.path())).unwrap();
         assert!(!left.exists() && own.path().is_dir());
         let beside = Disk::directory(&spec(parent.path())).unwrap();
@@ -294,7 +259,7 @@ mod tests {
         let (_, allocated) = disk.host_cached().unwrap();
         assert!(allocated >= 64 << 20, "{allocated}");
         assert!(disk.drop_host_cache().unwrap());
-        assert!(disk.words().contains("virtio raw"), "{}", disk.words());
+        assert_eq!(disk.words(), "64MiB virtio raw, full, cache none, aio threads");
         let raid5 = Some(Raid5 { members: 4, degraded: true });
         let shape = VirtualDisk { raid5, size: Bytes::from_mib(64), ..VirtualDisk::default() };
         let raid = Disk::image(&DiskSpec { shape, ..spec(parent.path()) }).unwrap();

@@ -8,7 +8,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use serde::{Deserialize, Serialize};
 use vtax_probe::noise::HostProbe;
 use vtax_sys::cgroup::{Limits, RunGroups};
-use vtax_sys::check::{Check, State};
+use vtax_sys::check::{Check, State, name};
 use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_sys::mount::{self, Overlay};
 use vtax_sys::netlink::{
@@ -54,20 +54,20 @@ pub fn checks() -> Vec<Check> {
     if !own.user_namespace {
         let inside = ControllerOptions { user_namespace: true, ..own };
         checks.push(match vtax_sys::controller::probe(inside) {
-            Ok(()) => Check::ok("user namespace", "can be made (not needed: this is root)"),
-            Err(e) => refused("user namespace", &e, "only ordinary users need it"),
+            Ok(()) => Check::ok(name::USER_NAMESPACE, "can be made (not needed: this is root)"),
+            Err(e) => refused(name::USER_NAMESPACE, &e, "only ordinary users need it"),
         });
     }
     match inside_checks(own) {
         Ok(more) => {
             let how = if own.user_namespace { "in a user namespace" } else { "as root" };
-            checks
-                .push(Check::ok("namespaces", format!("network, PID, mount, IPC and UTS namespaces {how}")));
+            let found = format!("network, PID, mount, IPC and UTS namespaces {how}");
+            checks.push(Check::ok(name::NAMESPACES, found));
             checks.extend(more);
         }
         Err(e) => {
             let fix = "docs/privileges.md says what may refuse them; without them native nodes are measured over loopback";
-            checks.push(refused("namespaces", &e, fix));
+            checks.push(refused(name::NAMESPACES, &e, fix));
         }
     }
     checks
@@ -82,7 +82,7 @@ fn refused(name: &str, error: &SysError, fix: &str) -> Check {
 }
 
 fn cpus() -> Check {
-    let name = "CPUs";
+    let name = name::CPUS;
     match sched::allowed_cpus() {
         Err(e) => Check::missing(name, chain(&e), "mount /proc"),
         Ok(cpus) if cpus.len() < 2 => Check::degraded(
@@ -96,7 +96,7 @@ fn cpus() -> Check {
 
 /// Which signs of noise this host shows.
 fn noise() -> Check {
-    let name = "noise";
+    let name = name::NOISE;
     let cpus = sched::allowed_cpus().unwrap_or_default();
     match HostProbe::new(cpus).and_then(|mut probe| probe.coverage()) {
         Err(e) => Check::missing(name, chain(&e), "mount /proc"),
@@ -113,7 +113,7 @@ fn noise() -> Check {
 
 /// Makes a group with limits, reads them back, removes it.
 fn control_groups() -> Check {
-    let name = "control groups";
+    let name = name::CONTROL_GROUPS;
     let without = "without them CPUs are held by affinity and memory is not limited";
     let mut groups = RunGroups::of_this_process();
     let keeper = match groups.make() {
@@ -196,27 +196,28 @@ fn cable() -> Request {
 fn network() -> Vec<Check> {
     let mut netlink = match Netlink::open() {
         Ok(netlink) => netlink,
-        Err(e) => return vec![Check::missing("netlink", chain(&e), "use a kernel with rtnetlink")],
+        Err(e) => return vec![Check::missing(name::NETLINK, chain(&e), "use a kernel with rtnetlink")],
     };
     let mut checks = vec![proved(
-        "network namespace",
+        name::NETWORK_NAMESPACE,
         "can be made and entered",
         "see `namespaces` above",
         NetNs::create().and_then(|n| n.run(|| Netlink::open()?.send(set_up("lo")))),
     )];
-    checks.push(proved("veth", "a virtual cable was made", "sudo modprobe veth", netlink.send(cable())));
+    let made = netlink.send(cable());
+    checks.push(proved(name::VETH, "a virtual cable was made", "sudo modprobe veth", made));
     let options = BridgeOptions { mac: Mac([2, 0, 0, 0, 0, 3]), mtu: 1500, ageing_seconds: 300 };
     let bridge = netlink.send(create_bridge("vb0", options)).and_then(|()| {
         let index = netlink.link("vb0")?.index;
         netlink.send_all([set_switch("vc0", index), set_up("vb0")])
     });
-    checks.push(proved("bridge", "a cable was plugged into a bridge", "sudo modprobe bridge", bridge));
+    checks.push(proved(name::BRIDGE, "a cable was plugged into a bridge", "sudo modprobe bridge", bridge));
     let index = netlink.link("vc0").map_or(0, |l| l.index);
     let tbf = Tbf { rate_bytes: 12_500_000, burst_bytes: 16_384, latency: Duration::from_millis(10) };
     let limited = netlink.send(add_tbf(index, &tbf));
     checks.push(match limited {
-        Ok(()) => Check::ok("rate limit", "tbf limits a cable"),
-        Err(e) => Check::degraded("rate limit", chain(&e), "sudo modprobe sch_tbf"),
+        Ok(()) => Check::ok(name::RATE_LIMIT, "tbf limits a cable"),
+        Err(e) => Check::degraded(name::RATE_LIMIT, chain(&e), "sudo modprobe sch_tbf"),
     });
     checks.push(tap_check());
     // They end with the namespace anyway.
@@ -230,11 +231,11 @@ fn tap_check() -> Check {
     } else {
         "sudo modprobe tun; in a container, start it with `--device /dev/net/tun`"
     };
-    proved("tap", "a tap was made from /dev/net/tun", fix, tap::create("vt0").map(|_| ()))
+    proved(name::TAP, "a tap was made from /dev/net/tun", fix, tap::create("vt0").map(|_| ()))
 }
 
 fn overlay() -> Check {
-    let name = "overlay";
+    let name = name::OVERLAY;
     let fix = "sudo modprobe overlay, or use a kernel from 5.11 on; containers need it";
     let scratch = match Scratch::mount() {
         Ok(scratch) => scratch,
@@ -261,7 +262,7 @@ fn overlay() -> Check {
 }
 
 fn container(groups: RunGroups) -> Check {
-    let name = "containers";
+    let name = name::CONTAINERS;
     let mut options = LabOptions::new(Isolation::Namespaces);
     options.groups = Some(groups);
     let runtime = Lab::new(options).and_then(|mut lab| lab.container_runtime());

@@ -20,7 +20,7 @@ pub enum LabError {
     Vm {
         /// The node.
         node: String,
-        /// Why.
+        /// What failed.
         #[source]
         source: VmError,
     },
@@ -35,7 +35,7 @@ pub enum LabError {
     /// A node's disk can't be made.
     #[error("disk in {place}: {reason}")]
     Disk {
-        /// Where.
+        /// The directory that it was to be in.
         place: String,
         /// Why not.
         reason: String,
@@ -43,7 +43,7 @@ pub enum LabError {
     /// Several nodes are to be held to something together, and there are no control groups.
     #[error("nodes can't be held to {what} together: control groups are not used")]
     NoGroups {
-        /// To what.
+        /// The limit, such as `memory`.
         what: &'static str,
     },
     /// No guest was prepared, so there is nothing to boot.
@@ -81,11 +81,26 @@ pub enum LabError {
         /// The last lines it wrote.
         output: String,
     },
-    /// Without namespaces only native nodes can be built.
-    #[error("{kind} nodes need namespaces, which are refused here; `vtax doctor` says how to allow them")]
-    OnlyNative {
-        /// The kind that was asked for.
-        kind: &'static str,
+    /// What was asked for needs namespaces, and this host refuses them.
+    #[error("{what} need namespaces, which are refused here; `vtax doctor` says how to allow them")]
+    NoNamespaces {
+        /// What was asked for, in the plural.
+        what: &'static str,
+    },
+    /// A path is to be built in the network of a node that has none here.
+    #[error(
+        "node {node} has no network namespace on this host, which its path is built in; use an environment of \
+         kind `native` or `container`, or another path"
+    )]
+    NoNetwork {
+        /// The node.
+        node: String,
+    },
+    /// Something is missing that vtax itself was to make before.
+    #[error("{what}; this is a defect of vtax, please report it with the plan")]
+    Defect {
+        /// What is missing where.
+        what: String,
     },
     /// A bridge has no port left.
     #[error("bridge {switch} has {ports} ports, the most a Linux bridge can have; use several bridges")]
@@ -138,7 +153,7 @@ pub enum LabError {
     Path {
         /// The path's name in the plan.
         path: String,
-        /// Why.
+        /// Why not, in words.
         reason: String,
     },
     /// The agent on another host can't be started.
@@ -146,7 +161,7 @@ pub enum LabError {
     Host {
         /// The host, as the plan names it.
         host: String,
-        /// Why.
+        /// Why not, in words.
         reason: String,
     },
     /// The lab has no empty directory to mount its scratch space on.

@@ -205,14 +205,13 @@ impl Fabric {
         sharing: Sharing,
         properties: LinkProperties,
     ) -> Result<Vec<IpAddr>> {
-        let refused = || LabError::OnlyNative { kind: "networked" };
-        let door = self.door.clone().ok_or_else(refused)?;
+        let door = self.own_door()?.to_owned();
         let parent = self.netlink.link(&door).during(|| format!("find {door}"))?.index;
         let mut addresses = Vec::with_capacity(nodes.len());
         for node in nodes.iter_mut() {
             let number = self.take_host();
             let name = node.next_interface();
-            let namespace = Some(node.netns.as_ref().ok_or_else(refused)?);
+            let namespace = Some(node.own_netns()?);
             let child = Child { name: &name, mac: mac(number), namespace, parent, mtu: properties.mtu };
             let made = self.netlink.send(create_child(sharing, &child));
             made.during(|| format!("give {} an interface of kind {}", node.name, sharing.word()))?;
@@ -250,9 +249,17 @@ impl Fabric {
         self.plain(name, properties)
     }
 
-    /// The interface that its door is; `None` before something is plugged in.
-    pub(crate) fn door(&self) -> Option<&str> {
-        self.door.as_deref()
+    /// The interface that its door is.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Defect`] before something is plugged in.
+    pub(crate) fn own_door(&self) -> Result<&str> {
+        let missing = || {
+            let what = "nothing is plugged into the door of a path's network".to_owned();
+            LabError::Defect { what }
+        };
+        self.door.as_deref().ok_or_else(missing)
     }
 
     /// Remembers which port a door has.
@@ -341,7 +348,7 @@ impl Fabric {
             let number = self.take_host();
             let port = port_name(number);
             let name = node.next_interface();
-            let inside = node.netns.as_ref().ok_or(LabError::OnlyNative { kind: "networked" })?;
+            let inside = node.own_netns()?;
             let near = VethEnd {
                 name: &port,
                 mac: port_mac(number),
@@ -531,20 +538,26 @@ impl Fabric {
         properties: LinkProperties,
         whole: bool,
     ) -> Result<[(OwnedFd, String); 2]> {
-        let mut made = Vec::with_capacity(2);
-        for switch in switches {
-            switch.take_ports(1)?;
-            let name = port_name(self.take_host());
-            let what = || format!("build a tap on {}", switch.name);
-            let create = || if whole { tap::create(&name) } else { tap::create_bare(&name) };
-            let tap = self.within(create).during(what)?;
-            self.plug_tap(&name, switch, properties).during(what)?;
-            switch.adopt(std::slice::from_ref(&name))?;
-            self.remember(switch, &name);
-            made.push((tap, name));
-        }
-        let failed = || LabError::OnlyNative { kind: "networked" };
-        <[_; 2]>::try_from(made).map_err(|_| failed())
+        let [one, other] = switches;
+        Ok([self.tap_on(one, properties, whole)?, self.tap_on(other, properties, whole)?])
+    }
+
+    /// A tap that is plugged into a switch: its descriptor and name.
+    fn tap_on(
+        &mut self,
+        switch: &mut Switch,
+        properties: LinkProperties,
+        whole: bool,
+    ) -> Result<(OwnedFd, String)> {
+        switch.take_ports(1)?;
+        let name = port_name(self.take_host());
+        let what = || format!("build a tap on {}", switch.name);
+        let create = || if whole { tap::create(&name) } else { tap::create_bare(&name) };
+        let tap = self.within(create).during(what)?;
+        self.plug_tap(&name, switch, properties).during(what)?;
+        switch.adopt(std::slice::from_ref(&name))?;
+        self.remember(switch, &name);
+        Ok((tap, name))
     }
 
     /// Has an interface of its own leave nothing to others, where the path says so.
@@ -600,9 +613,7 @@ impl Fabric {
     ) -> Result<()> {
         let what = format!("join {} and {}", ends[0].name, ends[1].name);
         let names = [ends[0].next_interface(), ends[1].next_interface()];
-        let refused = || LabError::OnlyNative { kind: "networked" };
-        let inside = |i: usize| ends[i].netns.as_ref().ok_or_else(refused);
-        let insides = [inside(0)?, inside(1)?];
+        let insides = [ends[0].own_netns()?, ends[1].own_netns()?];
         let end = |i: usize| VethEnd {
             name: &names[i],
             mac: mac(numbers[i]),
@@ -674,8 +685,7 @@ fn setup(find: FindInterface, name: String, number: u16, properties: LinkPropert
 ///
 /// Where a node has no network namespace here or the kernel refuses.
 pub fn configure_from_outside<N: AsRef<Attachment>>(nodes: &[&N]) -> Result<()> {
-    let namespaces: Option<Vec<&NetNs>> = nodes.iter().map(|node| node.as_ref().netns.as_ref()).collect();
-    let namespaces = namespaces.ok_or(LabError::OnlyNative { kind: "networked" })?;
+    let namespaces = nodes.iter().map(|node| node.as_ref().own_netns()).collect::<Result<Vec<&NetNs>>>()?;
     let setups: Vec<&[InterfaceSetup]> =
         nodes.iter().map(|node| node.as_ref().interfaces.as_deref().unwrap_or_default()).collect();
     let done = vtax_sys::netns::visit(namespaces, |position| {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use vtax_agent::streams::Streams;
 use vtax_sys::cgroup::{NodeGroup, RunGroups};
 use vtax_sys::netlink::{Netlink, set_up};
-use vtax_sys::{NetNs, sched};
+use vtax_sys::{NetNs, sched, sysctl};
 use vtax_units::Bytes;
-use vtax_vm::{Guest, Uml};
+use vtax_vm::{GuestTemplate, Uml};
 
 use crate::agent_program::AgentProgram;
 use crate::container::Containers;
@@ -45,7 +45,7 @@ pub struct LabOptions {
     /// The start of the agent's command line, its name included.
     pub agent_args: Vec<String>,
     /// What virtual machines boot; `None`: none can be built.
-    pub guest: Option<Arc<Guest>>,
+    pub guest_template: Option<Arc<GuestTemplate>>,
     /// The host's own network, for paths over real interfaces; `None`: there are none.
     pub host_network: Option<Arc<NetNs>>,
     /// What opens streams to other hosts; `None`: there are none.
@@ -61,7 +61,7 @@ impl LabOptions {
             groups: None,
             agent_program: "/proc/self/exe".into(),
             agent_args: vec!["vtax".into(), "agent".into()],
-            guest: None,
+            guest_template: None,
             host_network: None,
             streams: None,
         }
@@ -80,8 +80,8 @@ pub struct Lab {
     next_group: u32,
     /// What user-mode Linuxes are started from, once one was needed.
     uml: Option<Arc<Uml>>,
-    /// Where groups of virtual machines are that have their memory together.
-    together: Option<RunGroups>,
+    /// Where groups of virtual machines with shared memory are.
+    shared_memory_groups: Option<RunGroups>,
     notes: Vec<String>,
 }
 
@@ -103,10 +103,7 @@ impl Lab {
         if options.isolation == Isolation::Namespaces {
             let what = || "prepare the lab's network".to_owned();
             // No packets of the host's own on the lab's bridge.
-            for which in ["all", "default"] {
-                // Kernels without IPv6 have no such file, and nothing to switch off.
-                let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
-            }
+            sysctl::disable_ipv6_everywhere();
             Netlink::open().and_then(|mut n| n.send(set_up("lo"))).during(what)?;
             vtax_sys::signals::become_subreaper().during(what)?;
         } else {
@@ -121,7 +118,7 @@ impl Lab {
             proofs: Proofs::default(),
             next_group: 1,
             uml: None,
-            together: None,
+            shared_memory_groups: None,
             notes,
         })
     }
@@ -143,11 +140,11 @@ impl Lab {
         self.groups().is_some_and(RunGroups::holds_memory)
     }
 
-    /// Holds virtual machines built from now on to so much memory together, in a group of this name; returns the group.
-    pub(crate) fn hold_together(&mut self, name: &str, memory: Bytes) -> Result<NodeGroup> {
+    /// Makes a group of this name, which holds virtual machines built from now on to so much memory together.
+    pub(crate) fn make_shared_memory_group(&mut self, name: &str, memory: Bytes) -> Result<NodeGroup> {
         let what = || format!("limit virtual machines to {memory} together");
         let groups = self.options.groups.as_ref().ok_or(LabError::NoGroups { what: "memory" })?;
-        self.together = Some(groups.together(name, memory).during(what)?);
+        self.shared_memory_groups = Some(groups.with_shared_memory(name, memory).during(what)?);
         Ok(groups.made_by_runtime(name))
     }
 
@@ -163,8 +160,8 @@ impl Lab {
 
     /// What virtual machines boot.
     #[must_use]
-    pub fn guest(&self) -> Option<&Arc<Guest>> {
-        self.options.guest.as_ref()
+    pub fn guest_template(&self) -> Option<&Arc<GuestTemplate>> {
+        self.options.guest_template.as_ref()
     }
 
     /// A network to plug nodes into. One at a time, or one for each [`Slot`](crate::Slot).
@@ -179,7 +176,7 @@ impl Lab {
     /// As [`fabric`](Self::fabric), with its switches and ports in this network namespace.
     pub(crate) fn fabric_in(&mut self, inside: Option<Arc<NetNs>>) -> Result<Fabric> {
         if !self.has_namespaces() {
-            return Err(LabError::OnlyNative { kind: "networked" });
+            return Err(LabError::NoNamespaces { what: "networks of a testbed's own" });
         }
         let group = self.next_group;
         self.next_group += 1;
@@ -204,7 +201,7 @@ impl Lab {
     /// Builds a native node with this network.
     pub(crate) fn add_node(&self, network: Network, spec: &NodeSpec) -> Result<Node> {
         if !self.has_namespaces() {
-            return Err(LabError::OnlyNative { kind: "networked" });
+            return Err(LabError::NoNamespaces { what: "nodes with a network of their own" });
         }
         nodes::native::start(&self.agent, self.options.groups.as_ref(), spec, network)
     }
@@ -253,15 +250,17 @@ impl Lab {
 
     fn containers(&mut self) -> Result<&Containers> {
         if !self.has_namespaces() {
-            return Err(LabError::OnlyNative { kind: "container" });
+            return Err(LabError::NoNamespaces { what: "container nodes" });
         }
-        if self.containers.is_none() {
-            let group = self.options.groups.as_ref().and_then(|g| g.oci_path("probe"));
-            let program = self.agent.program.clone();
-            let prepared = Containers::prepare(self.scratch()?, &program, group.as_deref());
-            self.containers = Some(prepared?);
-        }
-        self.containers.as_ref().ok_or(LabError::OnlyNative { kind: "container" })
+        let containers = match self.containers.take() {
+            Some(containers) => containers,
+            None => {
+                let group = self.options.groups.as_ref().and_then(|g| g.oci_path("probe"));
+                let program = self.agent.program.clone();
+                Containers::prepare(self.scratch()?, &program, group.as_deref())?
+            }
+        };
+        Ok(self.containers.insert(containers))
     }
 
     /// Name and version of the OCI runtime that works here, such as `runc 1.1.5`; found out by
@@ -297,7 +296,7 @@ impl Lab {
 
     fn uml(&mut self) -> Result<Arc<Uml>> {
         if !self.has_namespaces() {
-            return Err(LabError::OnlyNative { kind: "uml" });
+            return Err(LabError::NoNamespaces { what: "uml nodes" });
         }
         let uml = match self.uml.take() {
             Some(uml) => uml,
@@ -324,10 +323,10 @@ impl Lab {
     /// Where there is no guest to boot or QEMU doesn't start.
     pub fn add_vm_node(&self, spec: &NodeSpec, vcpus: u32, ports: Vec<VmPort>) -> Result<Node> {
         let groups = match spec.memory_in {
-            Some(_) => self.together.as_ref(),
+            Some(_) => self.shared_memory_groups.as_ref(),
             None => self.groups(),
         };
-        nodes::vm::start(self.guest_for(&spec.name)?, groups, spec, vcpus, ports)
+        nodes::vm::start(self.guest_template_for(&spec.name)?, groups, spec, vcpus, ports)
     }
 
     /// Builds the hosts of a pair and starts its guest on the first, plugged into `switch`. It goes on
@@ -342,14 +341,14 @@ impl Lab {
 
     /// What a pair of this name takes from the lab.
     pub(crate) fn pair_base(&self, name: &str) -> Result<PairBase<'_>> {
-        let guest = Arc::clone(self.guest_for(name)?);
-        Ok(PairBase { guest, groups: self.groups(), program: &self.agent })
+        let template = Arc::clone(self.guest_template_for(name)?);
+        Ok(PairBase { template, groups: self.groups(), program: &self.agent })
     }
 
-    fn guest_for(&self, node: &str) -> Result<&Arc<Guest>> {
+    fn guest_template_for(&self, node: &str) -> Result<&Arc<GuestTemplate>> {
         if !self.has_namespaces() {
-            return Err(LabError::OnlyNative { kind: "vm" });
+            return Err(LabError::NoNamespaces { what: "vm nodes" });
         }
-        self.guest().ok_or_else(|| LabError::NoGuest { node: node.to_owned() })
+        self.guest_template().ok_or_else(|| LabError::NoGuest { node: node.to_owned() })
     }
 }

@@ -42,5 +42,5 @@ pub use link::LinkProperties;
 pub use node::{Ender, Hypervisor, Node};
 pub use nodes::protected::unprotectable;
 pub use path::{Capture, CaptureCounts, CaptureSide, PathSwitch, RoutedSetup};
-pub use spec::{DiskSpec, NodeSpec, Slot, SutCpus, SutSpec, TestbedSpec, Together};
+pub use spec::{CpuHalf, DiskSpec, NodeSpec, SharedMemorySpec, Slot, SutCpus, SutSpec, TestbedSpec};
 pub use testbed::{Sut, Testbed};

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use vtax_sys::chain;
-use vtax_sys::check::Check;
+use vtax_sys::check::{Check, name};
 use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_units::Bytes;
 use vtax_vm::ft::{Mode, PairQemu, choose};
-use vtax_vm::{Cache, Guest, GuestKernel, GuestOptions, GuestRoot, Qemu, VmError};
+use vtax_vm::{Cache, GuestKernel, GuestRoot, GuestTemplate, GuestTemplateOptions, Qemu, VmError};
 
 use crate::error::Result;
 use crate::fabric::configure_from_outside;
@@ -60,7 +60,7 @@ pub fn choose_qemu_as(cache: &Cache, refresh: bool, program: &Path) -> Result<Pa
 /// thread.
 #[must_use]
 pub fn check(cache: &Cache, refresh: bool) -> Check {
-    const NAME: &str = "fault-tolerant pairs";
+    const NAME: &str = name::FAULT_TOLERANT_PAIRS;
     match choose_qemu(cache, refresh) {
         Ok(found) => Check::ok(NAME, format!("{}; a killed guest went on elsewhere", found.line())),
         // Of a plan with such pairs no virtual machine is measured.
@@ -74,7 +74,7 @@ fn prove(cache: &Cache, qemu: &Qemu, program: &Path) -> Result<(), String> {
         chain(error)
     }
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| words(&e))?;
-    let options = GuestOptions {
+    let options = GuestTemplateOptions {
         cache: cache.clone(),
         init: program.to_owned(),
         refresh: false,
@@ -82,12 +82,12 @@ fn prove(cache: &Cache, qemu: &Qemu, program: &Path) -> Result<(), String> {
         qemu: Some(qemu.clone()),
         modules: Vec::new(),
     };
-    let guest = Arc::new(Guest::prepare(&options).map_err(|e| words(&e))?);
+    let template = Arc::new(GuestTemplate::prepare(&options).map_err(|e| words(&e))?);
     let program = program.to_owned();
     let controller = start_controller(ControllerOptions::for_this_process(), move |inside| {
         // An interrupt of the front process ends everything.
         let _ = inside.end_with_front();
-        let outcome = survive(guest, program);
+        let outcome = survive(template, program);
         let text = outcome.as_ref().err().map(|e| chain(e)).unwrap_or_default();
         let written = std::fs::File::from(write).write_all(text.as_bytes());
         u8::from(outcome.is_err() || written.is_err())
@@ -108,9 +108,9 @@ fn prove(cache: &Cache, qemu: &Qemu, program: &Path) -> Result<(), String> {
     }
 }
 
-fn survive(guest: Arc<Guest>, program: PathBuf) -> Result<()> {
+fn survive(template: Arc<GuestTemplate>, program: PathBuf) -> Result<()> {
     let mut options = LabOptions::new(Isolation::Namespaces);
-    options.guest = Some(guest);
+    options.guest_template = Some(template);
     options.agent_program = program;
     let mut lab = Lab::new(options)?;
     let mut fabric = lab.fabric()?;

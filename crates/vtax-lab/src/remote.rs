@@ -15,6 +15,7 @@ use std::time::Duration;
 use vtax_agent::ssh::{self, hand_over};
 use vtax_agent::streams::{Carrier, Streams};
 use vtax_sys::chain;
+use vtax_units::printable;
 
 use crate::agent_program::DIRECTORY;
 use crate::attachment::Attachment;
@@ -63,7 +64,8 @@ impl RemoteHost<'_> {
         if let Err(why) = handed_over(&channel, file.as_mut()) {
             // Why it ended early is the better reason.
             let why = match carrier.ended_within(Duration::from_secs(5)) {
-                Some(Err(how)) => format!("{how}: {}", tail(&output)),
+                // The other host's words, which end up in texts for terminals.
+                Some(Err(how)) => format!("{how}: {}", printable(&tail(&output))),
                 _ => why.to_string(),
             };
             return Err(wrong(why.trim_end_matches([':', ' ']).to_owned()));

@@ -17,7 +17,7 @@ pub struct NodeSpec {
     /// A place for files on a disk of the host's; in a virtual machine a disk of its own.
     pub disk: Option<DiskSpec>,
     /// Directory of the host for the file that holds a virtual machine's memory, where all such share
-    /// [`TestbedSpec::together`]; `None`: its memory is its own, and nothing is behind it.
+    /// [`TestbedSpec::shared_memory`]; `None`: its memory is its own, and nothing is behind it.
     pub memory_in: Option<PathBuf>,
     /// Whether a virtual machine has a balloon, by which memory can be taken from it.
     pub balloon: bool,
@@ -48,7 +48,7 @@ impl NodeSpec {
 
 /// Memory that virtual machines have together, whatever each was promised.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Together {
+pub struct SharedMemorySpec {
     /// So much, without what their QEMUs have of their own.
     pub memory: Bytes,
     /// Directory of the host for the files that hold what there is no room for.
@@ -72,8 +72,8 @@ pub struct TestbedSpec {
     /// Directory of the host in which each system under test has a disk; `None`: they need none.
     pub disk: Option<PathBuf>,
     /// Memory that all virtual machines under test have together; `None`: each has what it was promised.
-    pub together: Option<Together>,
-    /// Whether virtual machines under test have balloons ([`Testbed::leave_memory`](crate::Testbed::leave_memory)).
+    pub shared_memory: Option<SharedMemorySpec>,
+    /// Whether virtual machines under test have balloons ([`Testbed::resize_balloons`](crate::Testbed::resize_balloons)).
     pub balloons: bool,
     /// Memory of the client where it is to be a virtual machine, so that it has a kernel of its own.
     pub guest_client: Option<Bytes>,
@@ -90,7 +90,7 @@ impl TestbedSpec {
             path,
             budget,
             disk: None,
-            together: None,
+            shared_memory: None,
             balloons: false,
             guest_client: None,
         }
@@ -151,10 +151,30 @@ pub enum Slot {
     Paired {
         /// True for the second, whose nodes and switch have names of their own.
         second: bool,
-        /// True where it gets the upper half of the CPUs. A comparison of the two changes halves from
-        /// pair to pair, as no two CPUs are quite the same.
-        upper: bool,
+        /// Which half of the CPUs it gets. A comparison of the two changes halves from pair to pair, as no two CPUs are
+        /// quite the same.
+        half: CpuHalf,
     },
+}
+
+/// One of two halves of CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuHalf {
+    /// The CPUs with the lower numbers.
+    Lower,
+    /// The CPUs with the higher numbers.
+    Upper,
+}
+
+impl CpuHalf {
+    /// The half that this one isn't.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Lower => Self::Upper,
+            Self::Upper => Self::Lower,
+        }
+    }
 }
 
 impl Slot {
@@ -180,7 +200,7 @@ mod tests {
 
     #[test]
     fn nodes_of_two_testbeds_have_names_of_their_own() {
-        let second = Slot::Paired { second: true, upper: false };
+        let second = Slot::Paired { second: true, half: CpuHalf::Lower };
         let names = |slot: Slot| [slot.node_name("sut", 0), slot.node_name("sut", 1)];
         assert_eq!(names(Slot::Alone), ["sut", "sut-2"]);
         assert_eq!(names(second), ["sut-b", "sut-2-b"]);

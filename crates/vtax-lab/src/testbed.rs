@@ -17,10 +17,10 @@ use crate::fabric::Fabric;
 use crate::lab::Lab;
 use crate::node::Node;
 use crate::path::{self, Built, Cable, Capture, End, PathParts, PathSwitch, Placed, RoutedSetup, Site};
-use crate::spec::{DiskSpec, NodeSpec, Slot, SutCpus, TestbedSpec, Together};
+use crate::spec::{DiskSpec, NodeSpec, SharedMemorySpec, Slot, SutCpus, TestbedSpec};
 
 /// How long it may take to take memory away from guests, which is written to a disk.
-const HELD_WITHIN: Duration = Duration::from_secs(60);
+const SHRINK_WITHIN: Duration = Duration::from_secs(60);
 
 /// Time between two looks at a balloon.
 const BALLOON_PAUSE: Duration = Duration::from_millis(10);
@@ -37,7 +37,7 @@ pub struct Testbed {
     /// The systems under test, at least one, in the specification's order.
     pub suts: Vec<Sut>,
     /// The routers on the way, the client's first.
-    pub between: Vec<Node>,
+    pub routers: Vec<Node>,
     /// Which side got which CPUs.
     pub allocation: Allocation,
     /// What has to be said in a report about this testbed.
@@ -48,12 +48,12 @@ pub struct Testbed {
     cable: Option<Cable>,
     parts: PathParts,
     fabric: Option<Fabric>,
-    together: Option<Held>,
+    shared_memory: Option<SharedMemory>,
 }
 
-/// What holds the virtual machines under test to memory together.
+/// Memory that the virtual machines under test have together, and the group that holds them to it.
 #[derive(Debug)]
-struct Held {
+struct SharedMemory {
     group: NodeGroup,
     /// The guests' memory, without their QEMUs'.
     memory: Bytes,
@@ -101,7 +101,7 @@ impl Testbed {
     /// All its nodes: the client and the other generators, the routers, the systems under test.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         let load = std::iter::once(&self.client).chain(&self.generators);
-        load.chain(&self.between).chain(self.suts.iter().map(|sut| &sut.node))
+        load.chain(&self.routers).chain(self.suts.iter().map(|sut| &sut.node))
     }
 
     /// Takes it down. Goes on after an error and returns all of them.
@@ -109,32 +109,32 @@ impl Testbed {
         let mut errors = self.client.destroy();
         errors.extend(self.generators.iter_mut().flat_map(Node::destroy));
         errors.extend(self.suts.iter_mut().flat_map(|sut| sut.node.destroy()));
-        errors.extend(self.between.iter_mut().flat_map(Node::destroy));
+        errors.extend(self.routers.iter_mut().flat_map(Node::destroy));
         // Link emulators, controllers and others' switches before the interfaces they hold.
         self.parts = PathParts::default();
         errors.extend(self.fabric.take().and_then(|f| f.destroy().err()));
         let what = || "remove the group that limited the systems together".to_owned();
-        errors.extend(self.together.take().and_then(|held| held.group.remove().during(what).err()));
+        errors.extend(self.shared_memory.take().and_then(|memory| memory.group.remove().during(what).err()));
         errors
     }
 
     /// What the virtual machines under test use of the memory that they have together; `None` where each has its own.
     #[must_use]
-    pub fn memory_together(&self) -> Option<Usage> {
-        self.together.as_ref().map(|held| held.group.usage())
+    pub fn shared_memory_usage(&self) -> Option<Usage> {
+        self.shared_memory.as_ref().map(|memory| memory.group.usage())
     }
 
-    /// Holds the virtual machines under test to the memory that they have together, from now on: until then they may take
+    /// Holds the virtual machines under test to the memory that they share, from now on: until then they may take
     /// what booting takes. What their QEMUs have of their own is beside it, and returned.
     ///
     /// # Errors
     ///
     /// Where the kernel can't take away what they have beyond that.
-    pub fn hold_memory(&self) -> Result<Option<Bytes>> {
-        let Some(Held { group, memory }) = &self.together else { return Ok(None) };
+    pub fn apply_shared_memory_limit(&self) -> Result<Option<Bytes>> {
+        let Some(SharedMemory { group, memory }) = &self.shared_memory else { return Ok(None) };
         let own = group.anonymous().unwrap_or(Bytes(0));
         let what = || format!("hold the virtual machines to {memory} together");
-        group.limit_memory(Bytes(memory.0.saturating_add(own.0)), HELD_WITHIN).during(what)?;
+        group.limit_memory(Bytes(memory.0.saturating_add(own.0)), SHRINK_WITHIN).during(what)?;
         Ok(Some(own))
     }
 
@@ -144,12 +144,12 @@ impl Testbed {
     /// # Errors
     ///
     /// Where one has no balloon, or its guest doesn't give as much in time, with the numbers.
-    pub fn leave_memory(&self, left: &[Option<Bytes>]) -> Result<Vec<Option<Duration>>> {
+    pub fn resize_balloons(&self, left: &[Option<Bytes>]) -> Result<Vec<Option<Duration>>> {
         let each = || self.suts.iter().zip(left).map(|(sut, left)| (&sut.node, sut.node.vm().zip(*left)));
         let failed = |node: &Node, source| LabError::Vm { node: node.name().to_owned(), source };
         let started = Instant::now();
         for (node, wanted) in each() {
-            let asked = wanted.map_or(Ok(()), |(vm, left)| vm.leave_memory(left));
+            let asked = wanted.map_or(Ok(()), |(vm, left)| vm.resize_balloon(left));
             asked.map_err(|source| failed(node, source))?;
         }
         let wait = |(node, wanted): (&Node, Option<(&Vm, Bytes)>)| {
@@ -159,8 +159,8 @@ impl Testbed {
                 if now <= left {
                     return Ok(Some(started.elapsed()));
                 }
-                if started.elapsed() > HELD_WITHIN {
-                    let seconds = HELD_WITHIN.as_secs();
+                if started.elapsed() > SHRINK_WITHIN {
+                    let seconds = SHRINK_WITHIN.as_secs();
                     let reason =
                         format!("its balloon left it {now} within {seconds} s, and was to leave it {left}");
                     return Err(failed(node, vm.failure(reason)));
@@ -212,7 +212,7 @@ impl Testbed {
 
     /// What the routers of its path are to be, and the node that holds them, where it has any.
     pub fn routed(&mut self) -> Option<(&RoutedSetup, &mut Node)> {
-        self.parts.routed.as_ref().zip(self.between.first_mut())
+        self.parts.routed.as_ref().zip(self.routers.first_mut())
     }
 
     /// Takes the CPUs back that the routers' node was lent to start them. What it was told to turn off is off by then.
@@ -287,7 +287,7 @@ impl Lab {
     /// As [`build`](Self::build); on a shared loopback there is room for one only.
     pub fn build_at(&mut self, spec: &TestbedSpec, slot: Slot) -> Result<Testbed> {
         if slot != Slot::Alone && !self.has_namespaces() {
-            return Err(LabError::OnlyNative { kind: "paired" });
+            return Err(LabError::NoNamespaces { what: "two testbeds at the same time" });
         }
         if spec.suts.is_empty() {
             let reason = "a testbed has at least one system under test".to_owned();
@@ -295,8 +295,8 @@ impl Lab {
         }
         let allowed = sched::allowed_cpus().during(|| "find this host's CPUs".to_owned())?;
         let mut allocation = allocate(&allowed, &spec.budget, sched::core_siblings);
-        if let Slot::Paired { upper, .. } = slot {
-            allocation = allocation.half(upper);
+        if let Slot::Paired { half, .. } = slot {
+            allocation = allocation.half(half);
         }
         let wanted: Vec<SutCpus> = spec.suts.iter().map(|sut| sut.cpus).collect();
         let Division { sets, notes: division } = divide(&allocation.sut, &wanted, sched::core_siblings);
@@ -324,13 +324,13 @@ impl Lab {
                     }
                 },
             }),
-            memory_in: match (&spec.together, &sut.environment.kind) {
-                (Some(together), EnvironmentKind::Vm(_)) => Some(together.directory.clone()),
+            memory_in: match (&spec.shared_memory, &sut.environment.kind) {
+                (Some(shared_memory), EnvironmentKind::Vm(_)) => Some(shared_memory.directory.clone()),
                 _ => None,
             },
             balloon: spec.balloons && matches!(&sut.environment.kind, EnvironmentKind::Vm(_)),
         });
-        let together = self.hold(spec, slot)?;
+        let shared_memory = self.make_shared_memory(spec, slot)?;
         let mut site = Site {
             client: on_client("client", 0),
             routers: (0..spec.routers).map(|number| on_client("router", number)).collect(),
@@ -345,15 +345,16 @@ impl Lab {
         let built = if by_path { path::build(&mut site)? } else { on_loopback(&mut site)? };
         let mut notes = site.notes;
         notes.extend(limits_notes(&built.suts));
-        Ok(Testbed { together, ..testbed(spec, built, sets, (allocation, notes)) })
+        Ok(Testbed { shared_memory, ..testbed(spec, built, sets, (allocation, notes)) })
     }
 
-    /// Makes what holds virtual machines to memory together, with room for booting, where they have it together.
-    fn hold(&mut self, spec: &TestbedSpec, slot: Slot) -> Result<Option<Held>> {
-        let Some(Together { memory, .. }) = spec.together else { return Ok(None) };
+    /// Makes the group of virtual machines that share their memory, with room for booting; `None` where each has its own.
+    fn make_shared_memory(&mut self, spec: &TestbedSpec, slot: Slot) -> Result<Option<SharedMemory>> {
+        let Some(SharedMemorySpec { memory, .. }) = spec.shared_memory else { return Ok(None) };
         let most = QEMU_OVERHEAD.0.saturating_mul(spec.suts.len() as u64);
         let most = Bytes(memory.0.saturating_add(most));
-        Ok(Some(Held { group: self.hold_together(&slot.node_name("systems", 0), most)?, memory }))
+        let group = self.make_shared_memory_group(&slot.node_name("systems", 0), most)?;
+        Ok(Some(SharedMemory { group, memory }))
     }
 }
 
@@ -380,7 +381,7 @@ fn testbed(
         generators: built.generators,
         generator_hosts: spec.path.kind.generators().to_vec(),
         suts: suts.collect(),
-        between: built.routers,
+        routers: built.routers,
         allocation,
         notes,
         path: spec.path.name.clone(),
@@ -388,7 +389,7 @@ fn testbed(
         cable: built.cable,
         parts: built.parts,
         fabric: built.fabric,
-        together: None,
+        shared_memory: None,
     }
 }
 
@@ -397,13 +398,13 @@ fn on_loopback(site: &mut Site<'_>) -> Result<Built> {
     for sut in &site.spec.suts {
         match sut.environment.kind {
             EnvironmentKind::Native => {}
-            EnvironmentKind::Container => return Err(LabError::OnlyNative { kind: "container" }),
-            EnvironmentKind::Vm(_) => return Err(LabError::OnlyNative { kind: "vm" }),
-            EnvironmentKind::Uml => return Err(LabError::OnlyNative { kind: "uml" }),
+            EnvironmentKind::Container => return Err(LabError::NoNamespaces { what: "container nodes" }),
+            EnvironmentKind::Vm(_) => return Err(LabError::NoNamespaces { what: "vm nodes" }),
+            EnvironmentKind::Uml => return Err(LabError::NoNamespaces { what: "uml nodes" }),
         }
     }
     if !site.routers.is_empty() {
-        return Err(LabError::OnlyNative { kind: "router" });
+        return Err(LabError::NoNamespaces { what: "router nodes" });
     }
     let path = site.path();
     if path.is_emulated() {

@@ -17,9 +17,9 @@ use vtax_sys::cgroup::{Limits, RunGroups, sweep};
 use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_sys::require::{Need, need};
 use vtax_sys::spawn::Spawn;
-use vtax_sys::{Ended, Namespaces};
+use vtax_sys::{Namespaces, ProcessExit};
 use vtax_units::{Bytes, CpuSet, Nanos};
-use vtax_vm::{Guest, GuestOptions, Vm, VmConfig};
+use vtax_vm::{GuestTemplate, GuestTemplateOptions, Vm, VmConfig};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const DONE: &str = "all groups are as they should be";
@@ -37,18 +37,19 @@ fn main() {
     if !need(&[Need::Vm]) {
         return;
     }
-    let guest = Guest::prepare(&GuestOptions::of_user()).expect("this host can prepare guests");
-    in_guest(&guest, "root of the hierarchy", "exec {program} inside");
+    let template =
+        GuestTemplate::prepare(&GuestTemplateOptions::of_user()).expect("this host can prepare guests");
+    in_guest(&template, "root of the hierarchy", "exec {program} inside");
     // A group of its own, as a delegated one or a container's: its root has a process in it.
     let delegated = "echo +cpuset +memory > /sys/fs/cgroup/cgroup.subtree_control\n\
                      mkdir /sys/fs/cgroup/given\n\
                      echo $$ > /sys/fs/cgroup/given/cgroup.procs\n\
                      exec unshare -C -m sh -ec 'umount /sys/fs/cgroup\nmount -t cgroup2 none /sys/fs/cgroup\nexec {program} inside'";
-    in_guest(&guest, "delegated group", delegated);
+    in_guest(&template, "delegated group", delegated);
     println!("ok");
 }
 
-fn in_guest(guest: &Guest, name: &str, script: &str) {
+fn in_guest(template: &GuestTemplate, name: &str, script: &str) {
     let start = Instant::now();
     let config = VmConfig {
         name: "groups".to_owned(),
@@ -62,7 +63,7 @@ fn in_guest(guest: &Guest, name: &str, script: &str) {
         memory_file: None,
         balloon: false,
     };
-    let vm = Vm::start(guest, config).unwrap();
+    let vm = Vm::start(template, config).unwrap();
     let stream = vm.agent_stream().unwrap();
     let print = |event: Event| {
         if let Event::ServiceOutput { line, .. } = event {
@@ -140,7 +141,7 @@ fn groups_hold_and_go() {
         left.start(|pid| node.attach(pid)).unwrap();
         0
     });
-    assert_eq!(ended.unwrap().wait().unwrap(), Ended::Exited(0));
+    assert_eq!(ended.unwrap().wait().unwrap(), ProcessExit::Exited(0));
     groups.finish(keeper).unwrap();
     let left: Vec<_> = std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten().collect();
     assert!(left.iter().all(|e| e.file_name().to_string_lossy() != name), "{name} was left behind");

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use vtax_lab::configure_from_outside;
-use vtax_lab::{Isolation, Lab, LabError, LabOptions, Node, Slot, Testbed, TestbedSpec};
+use vtax_lab::{CpuHalf, Isolation, Lab, LabError, LabOptions, Node, Slot, Testbed, TestbedSpec};
 use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, PathKind};
-use vtax_sys::Ended;
+use vtax_sys::ProcessExit;
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_sys::require::{Need, complete, need};
@@ -123,7 +123,7 @@ fn within(mode: ControllerOptions, work: impl FnOnce(&mut Lab)) {
     let ended = vtax_testkit::in_controller(mode, |groups| {
         work(&mut Lab::new(options(Some(groups), Isolation::Namespaces)).unwrap());
     });
-    assert_eq!(ended.unwrap(), Ended::Exited(0));
+    assert_eq!(ended.unwrap(), ProcessExit::Exited(0));
 }
 
 fn spec(kind: EnvironmentKind, path: PathKind, rate: Option<u64>) -> TestbedSpec {
@@ -192,9 +192,10 @@ fn two_testbeds_stand_side_by_side(lab: &mut Lab) {
     }
     for kind in kinds {
         let path = if kind == EnvironmentKind::Native { PathKind::Direct } else { PathKind::Bridge };
-        let slot = |second| Slot::Paired { second, upper: second };
-        let mut one = lab.build_at(&spec(EnvironmentKind::Native, path.clone(), None), slot(false)).unwrap();
-        let mut other = lab.build_at(&spec(kind, path, None), slot(true)).unwrap();
+        let first = Slot::Paired { second: false, half: CpuHalf::Lower };
+        let second = Slot::Paired { second: true, half: CpuHalf::Upper };
+        let mut one = lab.build_at(&spec(EnvironmentKind::Native, path.clone(), None), first).unwrap();
+        let mut other = lab.build_at(&spec(kind, path, None), second).unwrap();
         assert_ne!(one.the_sut().service_address, other.the_sut().service_address);
         assert_eq!((one.the_sut().node.name(), other.the_sut().node.name()), ("sut", "sut-b"));
         let shared = one.allocation.shared;

@@ -39,7 +39,7 @@ use vtax_sys::require::{Need, complete, need};
 use vtax_testkit::residue::Snapshot;
 use vtax_topology::blueprint::Needs;
 use vtax_units::{BitRate, Bytes, Nanos, Share};
-use vtax_vm::{Guest, GuestOptions};
+use vtax_vm::{GuestTemplate, GuestTemplateOptions};
 
 use stage::{Stage, spec, within};
 
@@ -107,9 +107,11 @@ fn main() {
     ];
     let guests: Vec<_> = guests.iter().filter(|(name, _)| wanted(name)).collect();
     if !guests.is_empty() && need(&[Need::Vm]) {
-        let guest = Arc::new(Guest::prepare(&GuestOptions::of_user()).expect("this host can prepare guests"));
+        let template = Arc::new(
+            GuestTemplate::prepare(&GuestTemplateOptions::of_user()).expect("this host can prepare guests"),
+        );
         for (name, case) in guests {
-            timed(name, || within(Some(Arc::clone(&guest)), *case));
+            timed(name, || within(Some(Arc::clone(&template)), *case));
         }
     }
     if wanted("cards") {
@@ -138,9 +140,10 @@ fn timed(name: &str, case: impl FnOnce()) {
 fn a_vpn() {
     let needs = Needs { labels: true, vrfs: true, tunnels: true, routers: true, wires: false };
     let modules = needs.modules().into_iter().map(str::to_owned).collect();
-    let guest = Guest::prepare(&GuestOptions { modules, ..GuestOptions::of_user() });
-    let guest = Arc::new(guest.expect("this host can prepare guests"));
-    timed("routed, a VPN", || within(Some(guest), topology::vpn));
+    let template =
+        GuestTemplate::prepare(&GuestTemplateOptions { modules, ..GuestTemplateOptions::of_user() });
+    let template = Arc::new(template.expect("this host can prepare guests"));
+    timed("routed, a VPN", || within(Some(template), topology::vpn));
 }
 
 /// Runs a case whose guests load these modules.
@@ -150,8 +153,9 @@ fn with_modules(name: &str, modules: &[&str], case: fn(&mut Lab)) {
     }
     let started = Instant::now();
     let modules = modules.iter().map(|&module| module.to_owned()).collect();
-    let guest = Guest::prepare(&GuestOptions { modules, ..GuestOptions::of_user() });
-    within(Some(Arc::new(guest.expect("this host can prepare guests"))), case);
+    let template =
+        GuestTemplate::prepare(&GuestTemplateOptions { modules, ..GuestTemplateOptions::of_user() });
+    within(Some(Arc::new(template.expect("this host can prepare guests"))), case);
     println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
 }
 

@@ -2,7 +2,6 @@
 //! between two looks at events and starts.
 
 use std::mem::MaybeUninit;
-use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 
@@ -13,7 +12,7 @@ use vtax_sys::{SysError, sched};
 use vtax_units::CpuSet;
 
 use crate::pacing::Pacer;
-use crate::{Control, LoadError};
+use crate::{Control, LoadError, timely};
 
 /// The CPUs to run workers on, one each: those asked for, or all that this process may use; at most `most`.
 pub(crate) fn worker_cpus(asked: &CpuSet, most: usize) -> Result<Vec<usize>, LoadError> {
@@ -75,11 +74,7 @@ pub(crate) fn launch<W: Send, T: Send>(
 
 fn on_cpu<T>(cpu: usize, work: impl FnOnce() -> Result<T, SysError>) -> Result<T, SysError> {
     sched::bind_this_thread(&CpuSet::of([cpu]))?;
-    // The default slack of 50 us would be added to every sleep. Where it can't be changed, lateness shows it.
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    // A worker that waits for its CPU measures the scheduler instead of the service. Not granted
-    // everywhere, and again lateness shows it.
-    let _ = sched::prefer_low_latency();
+    timely::prepare_thread();
     work()
 }
 

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Rate};
 
+use crate::spread::longest;
 use crate::{LoadAnswer, LoadError, LoadResult, LoadSpec, Model, RequestStep, Segment, merged};
 
 /// Between the seeds of two generators' arrivals: odd, and none that systems or steps of a search are apart.
@@ -116,11 +117,15 @@ impl LoadSpec {
 }
 
 /// What several generators found of one step, as one would have: counts added, histograms merged bucket by bucket. `names` are those
-/// of their hosts, to say which of them limited the load. Times of samples are from each one's own start.
+/// of their hosts, to say which of them limited the load; `ends_with_bytes` is as [`LoadSpec::ends_with_bytes`] says: each moves
+/// bytes of its own, and the last one to have done so ends the load. Times of samples are from each one's own start.
 #[must_use]
-pub fn together(names: &[String], answers: &[LoadAnswer]) -> LoadAnswer {
+pub fn together(names: &[String], answers: &[LoadAnswer], ends_with_bytes: bool) -> LoadAnswer {
     let parts: Vec<_> = answers.iter().map(|answer| &answer.result).collect();
     let mut result = merged(&parts);
+    if ends_with_bytes {
+        result.duration = longest(&parts);
+    }
     let limited = |(part, name): (&&LoadResult, &String)| {
         let why = part.generator.limited.as_ref()?;
         Some(format!("{name}: {why}"))
@@ -139,10 +144,10 @@ mod tests {
     use vtax_units::{CpuSet, Nanos};
 
     use super::*;
-    use crate::arrivals::tests::{KS_LIMIT, ks_uniform};
     use crate::http::{HttpRequests, HttpSpec};
     use crate::redis::RedisSpec;
-    use crate::{ArrivalProcess, Arrivals, ConnectionPool, Counts, LatencyHistogram, Sample};
+    use crate::start_times::tests::{KS_LIMIT, ks_uniform};
+    use crate::{ArrivalProcess, ConnectionPool, Counts, LatencyHistogram, Sample, StartTimes};
 
     fn step(rate: f64, seconds: u64) -> RequestStep {
         let segment = Segment { from: Rate(rate), to: Rate(rate), duration: Nanos::from_secs(seconds) };
@@ -166,7 +171,7 @@ mod tests {
             let Model::Open { arrivals, profile } = &part.model else { panic!("closed") };
             let skew = number as f64 * 0.003 / generators as f64;
             for worker in 0..workers {
-                let own = Arrivals::new(*arrivals, profile, part.seed, worker, workers);
+                let own = StartTimes::new(*arrivals, profile, part.seed, worker, workers);
                 all.extend(own.map(|at| at.as_secs_f64() + skew).take_while(|at| *at < until));
             }
         }
@@ -202,7 +207,7 @@ mod tests {
         let own = whole.part(0, 2);
         let Model::Open { profile, .. } = &own.model else { panic!("closed") };
         let gaps = |process, seeds: [u64; 2]| {
-            let of = |seed| Arrivals::new(process, profile, seed, 0, 1).map(Nanos::as_secs_f64);
+            let of = |seed| StartTimes::new(process, profile, seed, 0, 1).map(Nanos::as_secs_f64);
             let mut all: Vec<f64> = seeds.into_iter().flat_map(|s| of(s).take_while(|t| *t < 20.0)).collect();
             all.sort_by(f64::total_cmp);
             ks_uniform(all.windows(2).map(|w| 1.0 - (-(w[1] - w[0]) * 5_000.0).exp()).collect())
@@ -313,7 +318,7 @@ mod tests {
         ) {
             let names: Vec<String> = (0..parts.len()).map(|n| format!("g{n}")).collect();
             let answers: Vec<LoadAnswer> = parts.iter().map(|values| answer(values, None)).collect();
-            let whole = together(&names, &answers);
+            let whole = together(&names, &answers, false);
             let all = parts.concat();
             let mut expected = LatencyHistogram::new();
             all.iter().for_each(|ns| expected.record(Nanos(*ns)));
@@ -328,9 +333,24 @@ mod tests {
     }
 
     #[test]
+    fn generators_that_end_with_their_bytes_took_as_long_as_the_last() {
+        let names = ["g1".to_owned(), "g2".to_owned()];
+        let mut answers = [answer(&[1], None), answer(&[2], None)];
+        for (answer, seconds) in answers.iter_mut().zip([50, 80]) {
+            answer.result.duration = Nanos::from_secs(seconds);
+            answer.result.counts.bytes_received = 1_000_000_000;
+        }
+        let whole = together(&names, &answers, true).result;
+        assert_eq!(whole.duration, Nanos::from_secs(80));
+        assert_eq!(whole.counts.bytes_received / whole.duration.0.div_ceil(1_000_000_000), 25_000_000);
+        // For a time, and cancelled: up to the first's end it is the load of all.
+        assert_eq!(together(&names, &answers, false).result.duration, Nanos::from_secs(50));
+    }
+
+    #[test]
     fn the_generator_that_limits_is_named() {
         let names = ["g1".to_owned(), "g2".to_owned()];
-        let whole = together(&names, &[answer(&[1], None), answer(&[2], Some("it was late"))]);
+        let whole = together(&names, &[answer(&[1], None), answer(&[2], Some("it was late"))], false);
         assert_eq!(whole.result.generator.limited.as_deref(), Some("g2: it was late"));
     }
 }

@@ -1,11 +1,11 @@
 //! Histograms of durations.
 
-use std::io::Cursor;
+mod decode;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer as HdrDeserializer, Serializer as _, V2DeflateSerializer};
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use vtax_units::Nanos;
 
@@ -21,7 +21,7 @@ pub(crate) const LONGEST_NS: u64 = 3_600 * 1_000_000_000;
 pub struct UnlikeHistograms {
     /// Significant digits and smallest duration told apart, in nanoseconds.
     pub here: (u8, u64),
-    /// The same of the one that was to be merged.
+    /// Significant digits and smallest duration of the one that was to be merged.
     pub there: (u8, u64),
 }
 
@@ -123,15 +123,21 @@ impl LatencyHistogram {
     }
 
     /// Reads what [`to_base64`](Self::to_base64) wrote, or another tool's `.hlog` payload in
-    /// nanoseconds.
+    /// nanoseconds: of at most 3 significant digits, for durations of up to an hour.
     ///
     /// # Errors
-    /// The text is not base64, or not a histogram.
+    /// The text is not base64, or not such a histogram.
     pub fn from_base64(text: &str) -> Result<Self, String> {
         let bytes = STANDARD.decode(text).map_err(|e| format!("the histogram is not base64: {e}"))?;
-        let mut histogram: Histogram<u64> = HdrDeserializer::new()
-            .deserialize(&mut Cursor::new(bytes))
-            .map_err(|e| format!("the histogram is damaged: {e}"))?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// Reads the V2 format, compressed or not. Memory is taken for what the bytes have, not for what they say.
+    ///
+    /// # Errors
+    /// The bytes are not a histogram, or one of more than 3 significant digits or for durations of more than an hour.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let mut histogram = decode::decode(bytes).map_err(|e| format!("the histogram is damaged: {e}"))?;
         histogram.auto(true);
         Ok(Self(histogram))
     }

@@ -6,7 +6,6 @@
 //! allocates or locks. How time is measured and how the generator proves itself: `docs/load.md`.
 
 mod any_certificate;
-mod arrivals;
 mod beside;
 mod control;
 mod drive;
@@ -21,10 +20,11 @@ mod result;
 pub mod search;
 mod session;
 mod spread;
+mod start_times;
 mod tickets;
+mod timely;
 mod tls;
 
-pub use arrivals::Arrivals;
 pub use beside::{BesideSession, BesideSpec};
 pub use control::{Control, Progress};
 pub use error::LoadError;
@@ -36,6 +36,7 @@ pub use requests::{ConnectionPool, Model, RequestStep, Segment};
 pub use result::*;
 pub use session::{LoadAnswer, LoadSpec, Session, Step, StepResult};
 pub use spread::{MemberAnswer, PartPace, SpreadPart, SpreadSession, SpreadSpec, merged};
+pub use start_times::StartTimes;
 pub use tls::{TlsDetails, Verify, authorities};
-/// How requests follow each other; [`Arrivals`] are the times that it makes.
-pub use vtax_plan::model::Arrivals as ArrivalProcess;
+/// How requests follow each other; [`StartTimes`] are the times that it makes.
+pub use vtax_plan::model::ArrivalProcess;

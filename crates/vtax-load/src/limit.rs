@@ -10,7 +10,7 @@ const DISPLACED: f64 = 0.2;
 /// Lateness the generator may always have where latency counts from the intended start: noise of timers and of the
 /// scheduler. Lateness is then part of what is reported, so a high floor would let it pass for the server's.
 pub(crate) const FLOOR_IN_LATENCY: Nanos = Nanos(100_000);
-/// The same where what is reported counts from the actual send: lateness only moves the load a little.
+/// Lateness the generator may always have where what is reported counts from the actual send: it only moves the load a little.
 pub(crate) const FLOOR_BESIDE: Nanos = Nanos::from_millis(1);
 /// Share of the measured p99 latency that the generator's own p99 lateness may reach.
 const LATENESS_SHARE: f64 = 0.25;

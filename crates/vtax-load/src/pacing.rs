@@ -26,7 +26,8 @@ const LEAD_SHARE: u64 = 4;
 const SLEEP_MIN: u64 = 3_000;
 /// Weight of a delay that is longer than the learnt one: one part in so many.
 const RISE: u64 = 2;
-/// The same of a shorter one. As much larger as it is, few delays are longer than the learnt one.
+/// Weight of a delay that is shorter than the learnt one: one part in so many. As it is so much larger, few delays are longer than the
+/// learnt one.
 const FALL: u64 = 128;
 
 impl Pacer {

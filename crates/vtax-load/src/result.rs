@@ -23,7 +23,7 @@ pub struct LoadResult {
     pub latency: LatencyHistogram,
     /// Actual send minus intended start (open loop only): how late the generator itself was.
     pub lateness: LatencyHistogram,
-    /// The same over time.
+    /// Requests, outcomes and latency of each interval of the recorded time.
     pub intervals: Vec<Interval>,
     /// What became of connections, one value for each of `intervals`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -36,6 +36,9 @@ pub struct LoadResult {
     /// What the family found besides, over all of the recorded time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
+    /// How long an answer was waited for; 0 where the family has no such limit, and in runs of older versions.
+    #[serde(default)]
+    pub timeout: Nanos,
 }
 
 /// What a family of requests found besides what all have. Each family has a field of its own: a vtax that doesn't know a later one reads
@@ -96,6 +99,45 @@ pub struct Counts {
     pub bytes_received: u64,
     /// Bytes sent, likewise.
     pub bytes_sent: u64,
+}
+
+/// Requests that began in an interval, and what became of them, whenever that was.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    /// Requests sent.
+    pub sent: u64,
+    /// As of [`Counts`], and so the others.
+    pub missed: u64,
+    /// Succeeded.
+    pub ok: u64,
+    /// Failed, by class.
+    #[serde(default, skip_serializing_if = "has_none")]
+    pub errors: Errors,
+    /// Unfinished.
+    pub unfinished: u64,
+    /// Of those unfinished or missed: might still have succeeded.
+    pub waiting: u64,
+    /// Answers by first digit of the status.
+    pub status: [u64; 5],
+}
+
+fn has_none(errors: &Errors) -> bool {
+    errors.total() == 0
+}
+
+impl Begun {
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.missed += other.missed;
+        self.ok += other.ok;
+        self.errors.add(&other.errors);
+        self.unfinished += other.unfinished;
+        self.waiting += other.waiting;
+        for (sum, more) in self.status.iter_mut().zip(other.status) {
+            *sum += more;
+        }
+    }
 }
 
 /// Failures by class, as httperf names them.
@@ -208,6 +250,15 @@ impl Counts {
         self.bytes_sent += other.bytes_sent;
     }
 
+    /// Takes requests and their outcomes from what began, instead of from what happened.
+    pub fn set_outcomes(&mut self, begun: Begun) {
+        let Begun { sent, missed, ok, errors, unfinished, waiting, status } = begun;
+        (self.intended, self.sent, self.missed) = (sent + missed, sent, missed);
+        (self.ok, self.unfinished, self.waiting) = (ok, unfinished, waiting);
+        self.failed_status = self.failed_status.filter(|_| errors.status > 0);
+        (self.errors, self.status) = (errors, status);
+    }
+
     /// An answer failed by its status; 0 in a protocol without.
     pub(crate) fn failed_by_status(&mut self, status: u16) {
         self.failed_status = self.same_status(1, (status > 0).then_some(status));
@@ -294,6 +345,15 @@ impl LoadResult {
         }
     }
 
+    /// Share of requests that had no successful answer: those that failed, weren't answered in time or were never sent.
+    /// Those whose time was not over when the load ended are left out: an answer might still have come.
+    #[must_use]
+    pub fn unanswered(&self) -> f64 {
+        // In a closed loop nothing is intended beforehand.
+        let asked = self.counts.intended.max(self.counts.sent).saturating_sub(self.counts.waiting);
+        if asked == 0 { 0.0 } else { asked.saturating_sub(self.counts.ok) as f64 / asked as f64 }
+    }
+
     /// Successful answers per second.
     #[must_use]
     pub fn throughput(&self) -> Rate {
@@ -310,6 +370,9 @@ pub struct Interval {
     pub counts: Counts,
     /// Latency of those that succeeded.
     pub latency: LatencyHistogram,
+    /// What became of the requests that began in it, whenever that was; in no file of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Box<Begun>>,
 }
 
 /// Connections in one interval.
@@ -405,6 +468,7 @@ mod tests {
                 generator,
                 samples: Vec::new(),
                 details: None,
+                timeout: Nanos::ZERO,
             };
             result.doubt()
         };

@@ -129,6 +129,23 @@ impl LoadSpec {
         }
     }
 
+    /// Whether each step of a closed loop ends once so many bytes were moved, if its time isn't over before.
+    #[must_use]
+    pub const fn ends_with_bytes(&self) -> bool {
+        match self {
+            Self::Ftp(spec) => spec.requests.bytes.is_some(),
+            Self::Http(_)
+            | Self::Sip(_)
+            | Self::Script(_)
+            | Self::Network
+            | Self::Redis(_)
+            | Self::Storage(_)
+            | Self::Desktop(_)
+            | Self::Spread(_)
+            | Self::Beside(_) => false,
+        }
+    }
+
     /// Its connections, where it has such.
     pub fn pool_mut(&mut self) -> Option<&mut ConnectionPool> {
         match self {
@@ -304,7 +321,7 @@ struct Written<'a> {
     members: &'a [MemberAnswer],
 }
 
-/// The same, read.
+/// An answer as it is read.
 #[derive(Deserialize)]
 struct Read {
     result: LoadResult,
@@ -379,6 +396,7 @@ mod tests {
             generator: GeneratorUse { busiest, ..GeneratorUse::default() },
             samples,
             details: None,
+            timeout: vtax_units::Nanos::ZERO,
         };
         LoadAnswer { result, answered: 3, members: Vec::new() }
     }

@@ -118,6 +118,8 @@ pub struct SpreadSession {
 struct OpenPart {
     member: String,
     pace: PartPace,
+    /// As [`LoadSpec::ends_with_bytes`].
+    ends_with_bytes: bool,
     load: OpenLoad,
 }
 
@@ -160,12 +162,13 @@ impl SpreadSession {
             let leader = first_http.filter(|_| matches!(part.load, LoadSpec::Http(_))).unwrap_or(number);
             let group = (0..leader).filter(own_threads).count();
             let mut load = part.load.clone();
+            let ends_with_bytes = load.ends_with_bytes();
             load.bind(cpus_of(&allowed, group, groups));
             let load = match &load {
                 LoadSpec::Http(http) => OpenLoad::Http(Box::new(HttpSession::open(http)?)),
                 other => OpenLoad::Other(other.open()?),
             };
-            parts.push(OpenPart { member: part.member.clone(), pace: part.pace, load });
+            parts.push(OpenPart { member: part.member.clone(), pace: part.pace, ends_with_bytes, load });
         }
         Ok(Self { parts })
     }
@@ -175,7 +178,8 @@ impl SpreadSession {
     /// # Errors
     /// The step makes no sense or a system's load can't be run; then the others' are cancelled.
     pub fn run_step(&mut self, step: &RequestStep, control: &Control) -> Result<LoadAnswer, LoadError> {
-        self.run_parts(step, control).map(sum)
+        let ends_with_bytes = self.parts.iter().any(|part| part.is_counted() && part.ends_with_bytes);
+        Ok(sum(self.run_parts(step, control)?, ends_with_bytes))
     }
 
     /// Runs one step against all systems at once; what each found, in their order.
@@ -349,12 +353,16 @@ fn hand_on(parts: &[&Control], to: &Control, handed_on: &mut Progress) {
     *handed_on = sum;
 }
 
-/// The whole of what the loads found: the sum of those that share the step, with each one's own.
-fn sum(found: Vec<Found>) -> LoadAnswer {
+/// The whole of what the loads found: the sum of those that share the step, with each one's own. `ends_with_bytes`: whether any
+/// of these ends with its bytes.
+fn sum(found: Vec<Found>, ends_with_bytes: bool) -> LoadAnswer {
     let (members, samples): (Vec<MemberAnswer>, Vec<Vec<Sample>>) = found.into_iter().unzip();
     let counted: Vec<&LoadResult> =
         members.iter().filter(|member| member.counted).map(|member| &member.result).collect();
     let mut result = merged(&counted);
+    if ends_with_bytes {
+        result.duration = longest(&counted);
+    }
     // Also where it is the load of a system beside them: what was to disturb them then didn't.
     result.generator.limited = members.iter().find_map(|member| {
         let why = member.result.generator.limited.as_ref()?;
@@ -366,7 +374,16 @@ fn sum(found: Vec<Found>) -> LoadAnswer {
     LoadAnswer { result, answered, members }
 }
 
+/// How long it took until the last of loads that end with their bytes had moved its own.
+pub(crate) fn longest(parts: &[&LoadResult]) -> Nanos {
+    parts.iter().map(|part| part.duration).max().unwrap_or_default()
+}
+
 /// The sum of results of the same time: counts added, histograms merged, interval by interval. Without samples.
+///
+/// Loads for a time are all recorded for that time. Where they were cancelled, each saw it some milliseconds after the other, and
+/// what is surely of all of them is the shortest. Loads that end with their bytes end apart, and took as long as the longest:
+/// who has such sets the duration.
 #[must_use]
 pub fn merged(parts: &[&LoadResult]) -> LoadResult {
     let mut whole = LoadResult {
@@ -380,6 +397,7 @@ pub fn merged(parts: &[&LoadResult]) -> LoadResult {
         generator: GeneratorUse::default(),
         samples: Vec::new(),
         details: None,
+        timeout: parts.iter().map(|part| part.timeout).max().unwrap_or_default(),
     };
     for part in parts {
         whole.counts.add(&part.counts);
@@ -399,6 +417,11 @@ fn add_intervals(whole: &mut Vec<Interval>, part: &[Interval]) {
             Some(own) => {
                 own.counts.add(&more.counts);
                 own.latency.add(&more.latency);
+                // What one part doesn't tell isn't known of the whole.
+                own.begun = own.begun.take().zip(more.begun.as_deref()).map(|(mut sum, more)| {
+                    sum.add(more);
+                    sum
+                });
             }
             None => whole.push(more.clone()),
         }
@@ -472,8 +495,12 @@ mod tests {
         }
         let n = latencies.len() as u64;
         load.counts = Counts { intended: n, sent: n, ok: n, ..Counts::default() };
-        let interval =
-            Interval { start: Nanos::ZERO, counts: load.counts.clone(), latency: load.latency.clone() };
+        let interval = Interval {
+            start: Nanos::ZERO,
+            counts: load.counts.clone(),
+            latency: load.latency.clone(),
+            begun: None,
+        };
         load.intervals = vec![interval];
         load
     }
@@ -507,6 +534,17 @@ mod tests {
             let workers: usize = sets.iter().map(CpuSet::len).sum();
             prop_assert_eq!(workers, cpus.max(count));
         }
+    }
+
+    #[test]
+    fn a_whole_that_ends_with_its_bytes_takes_as_long_as_its_last_part() {
+        let found = |member: &str, counted: bool, seconds: u64| -> Found {
+            let result = LoadResult { duration: Nanos::from_secs(seconds), ..result(&[1, 2]) };
+            (MemberAnswer { member: member.to_owned(), counted, result, answered: 2 }, Vec::new())
+        };
+        let all = || vec![found("sut", true, 50), found("sut-2", true, 80), found("disturbs", false, 300)];
+        assert_eq!(sum(all(), true).result.duration, Nanos::from_secs(80));
+        assert_eq!(sum(all(), false).result.duration, Nanos::from_secs(50), "what was cancelled");
     }
 
     #[test]

@@ -136,7 +136,7 @@ pub struct TlsDetails {
     pub alpn: Option<String>,
     /// Full handshakes, from the TCP connection until something can be sent.
     pub full: LatencyHistogram,
-    /// The same of handshakes that resumed a session.
+    /// Handshakes that resumed a session, from the TCP connection until something can be sent.
     pub resumed: LatencyHistogram,
     /// Handshakes that failed.
     pub failed: u64,
@@ -250,7 +250,7 @@ impl Tls {
         }
     }
 
-    /// The same of whatever came: what is no whole record yet is kept. Of bytes in whole records nothing is copied.
+    /// Takes whatever came: what is no whole record yet is kept. Of bytes in whole records nothing is copied.
     pub(crate) fn feed(
         &mut self,
         bytes: &mut [u8],

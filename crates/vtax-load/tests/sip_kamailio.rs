@@ -15,7 +15,7 @@ use vtax_plan::model::{
     KamailioOptions, LocationMode, MediaRelay, Scenario, Service, ServiceKind, SipMetric, SipTls,
     SipTransport, TlsVersion, VoiceLaw,
 };
-use vtax_service::{Place, RunningService, missing};
+use vtax_service::{RunningService, StartContext, missing};
 use vtax_units::{Bytes, Nanos};
 
 const SUBSCRIBERS: u32 = 400;
@@ -45,7 +45,7 @@ fn start(media_relay: Option<MediaRelay>, tls: bool) -> Option<(RunningService, 
         return None;
     }
     let directory = tempfile::tempdir().unwrap();
-    let place = Place {
+    let context = StartContext {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         directory: directory.path().join("kamailio"),
         cpus: 1,
@@ -55,7 +55,7 @@ fn start(media_relay: Option<MediaRelay>, tls: bool) -> Option<(RunningService, 
         disk: None,
         call_off: None,
     };
-    let running = RunningService::start(&service, Some(&subscribers(SUBSCRIBERS)), &place, |_| ()).unwrap();
+    let running = RunningService::start(&service, Some(&subscribers(SUBSCRIBERS)), &context, |_| ()).unwrap();
     Some((running, directory))
 }
 

@@ -265,6 +265,18 @@ fn a_cold_cache_is_made_and_proven() {
     }
 }
 
+#[test]
+fn names_are_never_cold_where_nothing_is_mounted_anew() {
+    let directory = directory();
+    let mut session = session(directory.path());
+    for operation in [StorageOperation::Create, StorageOperation::List, StorageOperation::Remove] {
+        let mut step = step(StorageEngine::Psync, operation);
+        (step.shape.file, step.cache) = (Bytes(RECORD), StorageCache::Cold);
+        let error = session.run_step(&step, &Control::new()).unwrap_err();
+        assert!(matches!(error, LoadError::Spec { field: "cache", .. }), "{operation:?}: {error}");
+    }
+}
+
 /// What makes its files itself has none to be warm.
 #[test]
 fn a_warm_cache_is_asked_only_of_what_finds_its_files() {

@@ -13,9 +13,9 @@ use crate::model::{Cell, EnvironmentKind};
 pub struct Assumptions {
     /// Building and tearing down a native testbed.
     pub native: Nanos,
-    /// The same with a container.
+    /// Building and tearing down a testbed with a container.
     pub container: Nanos,
-    /// The same with a VM, until its agent answers.
+    /// Building and tearing down a testbed with a VM, until its agent answers.
     pub vm: Nanos,
     /// Start of a service, natively or in a container.
     pub service: Nanos,
@@ -33,7 +33,7 @@ pub struct Assumptions {
     pub capacity_in_vm: Rate,
     /// SIP scenarios per second of a registrar and proxy, natively or in a container.
     pub scenarios: Rate,
-    /// The same in a VM.
+    /// SIP scenarios per second of a registrar and proxy in a VM.
     pub scenarios_in_vm: Rate,
 }
 

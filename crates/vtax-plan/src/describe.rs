@@ -5,7 +5,7 @@ use std::fmt;
 use vtax_units::Nanos;
 
 use crate::model::{
-    Arrivals, Cut, FailoverMeasure, ImsMeasure, Limits, Load, MeasureKind, NetworkMeasure, Ramp,
+    ArrivalProcess, Cut, FailoverMeasure, ImsMeasure, Limits, Load, MeasureKind, NetworkMeasure, Ramp,
 };
 
 impl MeasureKind {
@@ -51,7 +51,7 @@ impl fmt::Display for Load {
     }
 }
 
-impl fmt::Display for Arrivals {
+impl fmt::Display for ArrivalProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Poisson => "Poisson arrivals",

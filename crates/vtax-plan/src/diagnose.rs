@@ -49,7 +49,8 @@ impl PlanErrors {
             other => {
                 let style = Style { colour };
                 let cause = std::error::Error::source(other).map_or(String::new(), |e| format!(": {e}"));
-                format!("{}{cause}\n", style.bold(&format!("{}: {other}", style.red("error"))))
+                let what = printable(&other.to_string());
+                format!("{}{cause}\n", style.bold(&format!("{}: {what}", style.red("error"))))
             }
         }
     }
@@ -296,20 +297,9 @@ fn snippet(line: &str, at: usize) -> (String, usize) {
     (printable(&shown), lead)
 }
 
-/// Replaces what could move the cursor or recolour the terminal.
+/// Replaces what could move the cursor or recolour the terminal, in one line.
 fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\t' => ' ',
-            c if c.is_control() || is_bidi(c) => '\u{fffd}',
-            c => c,
-        })
-        .collect()
-}
-
-/// Characters that reorder the text around them (Unicode TR 9).
-fn is_bidi(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+    vtax_units::printable(text).replace('\n', "\u{fffd}")
 }
 
 /// At most 60 characters of a text that came from outside, on one line.

@@ -26,7 +26,7 @@ pub(crate) struct Refusal {
 const COPY: &str = "files that a plan names are in the plan's folder or below it, as they are kept with it: copy the file there";
 
 impl Folder {
-    /// That of the plan at `path`.
+    /// The folder of the plan at `path`.
     pub(crate) fn of(path: &Path) -> Self {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         Self(Some(parent.unwrap_or(Path::new(".")).to_owned()))

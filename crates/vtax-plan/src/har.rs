@@ -3,14 +3,14 @@
 //! The requests to one host become a session, in their order, with the pauses between them. What can't be taken is told with
 //! the number of its entry. An archive is whatever a file holds: its size, its entries and their texts are bounded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
 use serde::Deserialize;
-use vtax_units::unix_ms_of;
+use vtax_units::{counted, unix_ms_of};
 
 use crate::model::{HttpBody, HttpExpectation, HttpStep};
 use crate::{MAX_PLAN_BYTES, PlanErrors};
@@ -24,20 +24,34 @@ const SPARE_BYTES: u64 = 16 << 10;
 /// Longer pauses are a user who had left.
 const LONGEST_PAUSE_MS: i64 = 10 * 60 * 1_000;
 /// Fields that vtax writes itself, or that are of one connection.
-const LEFT_OUT: [&str; 12] = [
+const LEFT_OUT: [&str; 10] = [
     "host",
     "content-length",
     "transfer-encoding",
     "connection",
     "expect",
     "accept-encoding",
-    "cookie",
     "keep-alive",
     "te",
     "upgrade",
     "proxy-connection",
-    "proxy-authorization",
 ];
+/// What is in the names of fields that hold credentials: `authorization`, `x-api-key`, `x-csrf-token` and their like.
+const SECRET_WORDS: [&str; 11] = [
+    "auth",
+    "token",
+    "api-key",
+    "apikey",
+    "api_key",
+    "secret",
+    "session",
+    "csrf",
+    "xsrf",
+    "passw",
+    "credential",
+];
+/// So many names of such fields are told.
+const MOST_NAMED: usize = 20;
 
 /// How an archive is made a plan.
 #[derive(Debug, Clone)]
@@ -59,6 +73,8 @@ pub struct Imported {
     pub host: String,
     /// What wasn't taken, a sentence each.
     pub left_out: Vec<String>,
+    /// What was taken and may be secret, a sentence each.
+    pub warnings: Vec<String>,
 }
 
 /// Why an archive can't be made a plan.
@@ -151,7 +167,7 @@ pub fn load(path: &Path, options: &Options) -> Result<Imported, HarError> {
     import(&bytes, options)
 }
 
-/// The same of an archive in memory.
+/// Imports an archive that is in memory.
 ///
 /// # Errors
 /// As [`load`], but for reading.
@@ -180,18 +196,60 @@ pub fn import(bytes: &[u8], options: &Options) -> Result<Imported, HarError> {
         return Err(HarError::Nothing(left_out.first().cloned().unwrap_or_else(|| "it is empty".to_owned())));
     };
     for (other, count) in hosts.iter().filter(|(other, _)| **other != host) {
-        let requests = if *count == 1 { "request" } else { "requests" };
-        left_out.push(format!("{count} {requests} to {}: a plan is of one service", short(other)));
+        let requests = counted(*count, "request");
+        left_out.push(format!("{requests} to {}: a plan is of one service", short(other)));
     }
     let own: Vec<&Placed<'_>> = placed.iter().filter(|placed| placed.host == host).collect();
     let steps = steps(&own, options, &mut left_out);
     if steps.is_empty() {
         return Err(HarError::Nothing(left_out.first().cloned().unwrap_or_default()));
     }
+    left_out.extend(secret_fields(&own));
     let compressed = own.iter().any(|placed| has_field(placed.entry, "accept-encoding"));
     let cookies = own.iter().any(|placed| has_field(placed.entry, "cookie"));
     let plan = whole(&steps, host, options, (compressed, cookies));
-    Ok(Imported { plan, requests: steps.len(), host: host.to_owned(), left_out })
+    let warnings = warnings(&steps);
+    Ok(Imported { plan, requests: steps.len(), host: host.to_owned(), left_out, warnings })
+}
+
+/// Whether a name has a word in it that names of secrets have.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "cookie" || SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// The fields that were left out because they may hold credentials, where there are any.
+fn secret_fields(own: &[&Placed<'_>]) -> Option<String> {
+    let mut requests: BTreeMap<String, usize> = BTreeMap::new();
+    for placed in own {
+        let names = placed.entry.request.headers.iter().map(|field| field.name.as_str());
+        let secret = names.filter(|name| !name.starts_with(':') && is_secret(name));
+        let names: BTreeSet<String> = secret.map(|name| short(name).to_ascii_lowercase()).collect();
+        for name in names {
+            *requests.entry(name).or_default() += 1;
+        }
+    }
+    let told = |(name, count): (&String, &usize)| format!("`{name}` of {}", counted(*count, "request"));
+    let mut told: Vec<String> = requests.iter().take(MOST_NAMED).map(told).collect();
+    if requests.len() > MOST_NAMED {
+        told.push(format!("{} more", requests.len() - MOST_NAMED));
+    }
+    (!told.is_empty()).then(|| format!("header fields that may hold credentials: {}", told.join(", ")))
+}
+
+/// What of a plan its reader should look at before it is passed on.
+fn warnings(steps: &[HttpStep]) -> Vec<String> {
+    let bodies = steps.iter().filter(|step| matches!(step.body, HttpBody::Text(_))).count();
+    let secret = |step: &&HttpStep| step.target.split_once('?').is_some_and(|(_, query)| is_secret(query));
+    let queries = steps.iter().filter(secret).count();
+    [(bodies, "a body"), (queries, "a query")]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| {
+            let requests = counted(count, "request");
+            format!("{what} of {requests} may hold a login or a key: look before you pass the plan on")
+        })
+        .collect()
 }
 
 fn placed(number: usize, entry: &Entry) -> Result<Placed<'_>, String> {
@@ -225,7 +283,7 @@ fn steps(own: &[&Placed<'_>], options: &Options, left_out: &mut Vec<String>) -> 
         let mut step = HttpStep { method: request.method.clone(), ..HttpStep::get(&target) };
         for Field { name, value } in &request.headers {
             let known = name.starts_with(':') || LEFT_OUT.iter().any(|own| name.eq_ignore_ascii_case(own));
-            if !known {
+            if !known && !is_secret(name) {
                 step.headers.push((name.clone(), value.clone()));
             }
         }

@@ -31,14 +31,7 @@ const MOST_TRIALS: u32 = 10_000;
 
 /// Draws the conclusions; `None` where some part is missing, which has been reported.
 pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
-    if let Some(version) = raw.vtax.as_ref().filter(|v| v.value != PLAN_VERSION) {
-        report
-            .error(
-                version.span,
-                format!("this vtax reads plans of version {PLAN_VERSION}, not {}", version.value),
-            )
-            .help(if version.value > PLAN_VERSION { "a newer vtax is needed" } else { "write `vtax: 1`" });
-    }
+    check_version(raw, report);
     let name = raw.name.as_ref().map(|name| check_name(name, report));
     let margin = share_in(&raw.margin, "margin", Shares::Part, report);
     let budget = budget(&raw.budget.value, report);
@@ -49,9 +42,10 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let (paths, mut sets) = (path::paths(&raw.paths.value, report), systems::sets(raw, report));
     ft::level(environments.as_deref_mut().unwrap_or_default(), &mut sets);
     let services = services(raw, report);
-    let workloads = raw.workload.as_ref().and_then(|w| families::workloads(w, report));
+    let mut workloads = raw.workload.as_ref().and_then(|w| families::workloads(w, report));
     if let (Some(workload), Some(services)) = (&raw.workload, &services) {
         families::check_served(workload, services, report);
+        families::leave_out(workload, workloads.as_mut(), services, report);
     }
     let workload = workloads.as_ref().and_then(|w| w.0.first()).map(|variant| variant.value.model());
     let measures = raw.measure.as_ref().map(|m| measures::measures(&m.value, raw, workload, report));
@@ -91,6 +85,16 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     let plan = Plan { primary, ..plan };
     check_duet(&plan, raw.repeat.value.trials.span, report);
     Some(plan)
+}
+
+fn check_version(raw: &PlanRaw, report: &mut Report) {
+    let Some(version) = raw.vtax.as_ref().filter(|v| v.value != PLAN_VERSION) else { return };
+    report
+        .error(
+            version.span,
+            format!("this vtax reads plans of version {PLAN_VERSION}, not {}", version.value),
+        )
+        .help(if version.value > PLAN_VERSION { "a newer vtax is needed" } else { "write `vtax: 1`" });
 }
 
 /// Refuses what can't be measured over a path of the plan's.

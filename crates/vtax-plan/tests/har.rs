@@ -58,6 +58,31 @@ fn an_archive_becomes_a_session_and_the_rest_is_told() {
 }
 
 #[test]
+fn credentials_are_no_part_of_a_plan() {
+    let archive = r##"{"log": {"entries": [
+      {"startedDateTime": "2026-01-02T03:04:05Z",
+       "request": {"method": "GET", "url": "https://h/a?access_token=open",
+         "headers": [{"name": "Authorization", "value": "Bearer hidden"}, {"name": "X-API-Key", "value": "hidden"},
+                     {"name": "Accept", "value": "text/html"}, {"name": "cookie", "value": "hidden"}]}},
+      {"startedDateTime": "2026-01-02T03:04:06Z",
+       "request": {"method": "POST", "url": "https://h/login",
+         "headers": [{"name": "authorization", "value": "Bearer hidden"}, {"name": "X-CSRF-Token", "value": "hidden"},
+                     {"name": "Proxy-Authorization", "value": "hidden"}],
+         "postData": {"text": "user=a"}}}
+    ]}}"##;
+    let imported = import(archive.as_bytes(), &options(false)).expect("a plan");
+    assert!(!imported.plan.contains("hidden") && imported.plan.contains("text/html"), "{}", imported.plan);
+    assert_eq!(
+        imported.left_out,
+        ["header fields that may hold credentials: `authorization` of 2 requests, `cookie` of 1 request, \
+          `proxy-authorization` of 1 request, `x-api-key` of 1 request, `x-csrf-token` of 1 request"]
+    );
+    assert_eq!(imported.warnings.len(), 2, "{:?}", imported.warnings);
+    assert!(imported.warnings[0].starts_with("a body of 1 request may hold"), "{:?}", imported.warnings);
+    assert!(imported.warnings[1].starts_with("a query of 1 request may hold"), "{:?}", imported.warnings);
+}
+
+#[test]
 fn what_is_no_archive_is_refused() {
     let error = |text: &str| import(text.as_bytes(), &options(false)).unwrap_err();
     assert!(matches!(error("[]"), HarError::Json(_)));

@@ -5,7 +5,7 @@ use vtax_plan::estimate::{Requirement, pieces, requirements};
 use vtax_plan::model::Plan;
 use vtax_plan::{PlanErrors, parse};
 use vtax_topology::model::Link;
-use vtax_topology::options::{Backdoor, Choice, Place, Speaks};
+use vtax_topology::options::{Backdoor, Choice, RouterHost, Speaks};
 use vtax_units::Nanos;
 
 fn text(environments: &str, topology: &str) -> String {
@@ -63,7 +63,7 @@ fn lists_make_cells() {
     let ids: Vec<&str> = watched.cells.iter().map(|cell| cell.id.as_str()).collect();
     assert!(ids.contains(&"native.routed.http.hops-true"), "captures are another path: {ids:?}");
     let options = plan.cells.iter().filter_map(|cell| cell.path.kind.routed());
-    assert!(options.clone().all(|options| options.place == Place::Guest));
+    assert!(options.clone().all(|options| options.place == RouterHost::Guest));
     let backdoors =
         options.filter(|o| matches!(&o.topology, Choice::MplsVpn(v) if v.backdoor == Backdoor::None));
     assert_eq!(backdoors.count(), 4, "two cores in two environments");

@@ -87,6 +87,33 @@ fn a_rate_makes_an_open_loop() {
 }
 
 #[test]
+fn words_of_disks_are_those_of_plans() {
+    let disk = |words: &str| {
+        let plan = plan(&[&format!("environments=[native, {{vm: {{disk: {{{words}}}}}}}]")]);
+        let found = plan.cells.iter().find_map(|cell| match &cell.environment.kind {
+            EnvironmentKind::Vm(vm) => vm.disk,
+            _ => None,
+        });
+        found.expect("a disk")
+    };
+    for word in ["virtio", "scsi", "nvme", "ide"] {
+        assert_eq!(disk(&format!("bus: {word}")).bus.word(), word);
+    }
+    for word in ["raw", "qcow2"] {
+        assert_eq!(disk(&format!("format: {word}")).format.word(), word);
+    }
+    for word in ["full", "sparse"] {
+        assert_eq!(disk(&format!("allocation: {word}")).allocation.word(), word);
+    }
+    for word in ["none", "writeback", "writethrough"] {
+        assert_eq!(disk(&format!("cache: {word}")).cache.word(), word);
+    }
+    for word in ["threads", "native", "io-uring"] {
+        assert_eq!(disk(&format!("aio: {word}")).aio.word(), word);
+    }
+}
+
+#[test]
 fn disks_of_guests_are_cells() {
     let plan =
         plan(&["environments=[native, {vm: {disk: {bus: [virtio, ide], allocation: [full, sparse]}}}]"]);
@@ -113,6 +140,15 @@ fn a_warm_cache_is_left_out_where_it_is_passed_by() {
 }
 
 #[test]
+fn names_that_were_to_be_cold_are_left_out() {
+    let plan = plan(&[
+        "workload.storage={operations: [create, list, read], size: 4KiB, record: 4KiB, cache: [cold, warm]}",
+    ]);
+    let names: Vec<&str> = tests(&plan).iter().map(|test| test.name.as_str()).collect();
+    assert_eq!(names, ["read.cache-cold", "create.cache-warm", "list.cache-warm", "read.cache-warm"]);
+}
+
+#[test]
 fn what_can_not_be_is_refused_with_the_reason() {
     for (change, reason) in [
         ("workload.storage.size=100", "`size` is a multiple of 512B from 512B to 1024GiB"),
@@ -123,6 +159,7 @@ fn what_can_not_be_is_refused_with_the_reason() {
         ("workload.storage={engine: psync, depth: 4}", "`psync` has one operation under way"),
         ("workload.storage={record: 16MiB, size: 16MiB, depth: 1000}", "of buffers, at most 1GiB"),
         ("workload.storage={direct: true, cache: warm}", "it can't be `warm` for it"),
+        ("workload.storage={operations: [create, list], size: 4KiB, cache: cold}", "it can't be `cold` for"),
         ("workload.storage.processes=0", "a load needs a process"),
         ("workload.storage.rate=0/s", "a rate is above 0/s"),
         ("workload.storage.dedupe=200%", "a share of the data"),

@@ -117,6 +117,15 @@ fn what_can_not_be_is_refused_with_the_reason() {
         assert!(text.contains(reason), "{changes:?}: {text}");
     }
     plan(&["services=[{ganesha: {backend: disk}}, {samba: {backend: disk}}]", "workload.storage.cache=cold"]);
+    // A volume that is mounted anew has none of its names in a cache; a disk of the system's own isn't.
+    let tests = |services: &str| {
+        let services = format!("services=[{services}]");
+        let workload =
+            "workload.storage={operations: [list, write], size: 4KiB, access: mounted, cache: cold}";
+        plan(&[&services, workload]).cells[0].workload.model().storage_tests().len()
+    };
+    assert_eq!(tests("{ganesha: {backend: disk}}, {samba: {backend: disk}}"), 2);
+    assert_eq!(tests("{ganesha: {backend: disk}}, disk"), 1);
     plan(&[
         "services=[{tgt: {size: 32MiB}}]",
         "workload.storage.operations=[create, list]",

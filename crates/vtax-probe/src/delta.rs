@@ -2,7 +2,7 @@
 
 use vtax_units::Nanos;
 
-use crate::types::{CpuTimes, DiskCounters, InterfaceCounters, Snapshot, TaskTimes};
+use crate::types::{CpuTimes, InterfaceCounters, Snapshot, TaskTimes};
 
 /// Two snapshots of the same probe, the earlier first.
 #[derive(Debug, Clone, Copy)]
@@ -138,21 +138,6 @@ pub struct InterfaceRates {
     pub tx_dropped: f64,
 }
 
-/// Everything of one disk, per second.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct DiskRates {
-    /// Name.
-    pub name: String,
-    /// Bytes read per second.
-    pub read_bytes: f64,
-    /// Reads completed per second.
-    pub reads: f64,
-    /// Bytes written per second.
-    pub write_bytes: f64,
-    /// Writes completed per second.
-    pub writes: f64,
-}
-
 /// The difference of two counters.
 ///
 /// A counter that fell has wrapped at 32 bits where that is the smaller step (drivers with 32-bit
@@ -189,23 +174,6 @@ pub fn interface_rates(interval: Interval<'_>) -> impl Iterator<Item = Interface
             tx_bytes: rate(|i| i.tx_bytes),
             tx_packets: rate(|i| i.tx_packets),
             tx_dropped: rate(|i| i.tx_dropped),
-        }
-    })
-}
-
-/// Rates of every disk there is at the end; one that came in between counts from zero.
-pub fn disk_rates(interval: Interval<'_>) -> impl Iterator<Item = DiskRates> {
-    let elapsed = interval.elapsed();
-    interval.end.disks.iter().map(move |end| {
-        let zero = DiskCounters::default();
-        let start = interval.start.disks.iter().find(|d| d.name == end.name).unwrap_or(&zero);
-        let rate = |of: fn(&DiskCounters) -> u64| per_second(of(start), of(end), elapsed);
-        DiskRates {
-            name: end.name.clone(),
-            read_bytes: rate(|d| d.read_bytes),
-            reads: rate(|d| d.reads),
-            write_bytes: rate(|d| d.write_bytes),
-            writes: rate(|d| d.writes),
         }
     })
 }

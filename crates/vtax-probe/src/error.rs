@@ -11,7 +11,7 @@ pub enum ProbeError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         #[source]
         source: io::Error,
     },

@@ -24,7 +24,7 @@ impl FrequencyWatch {
         Self::with_root(cpus, Path::new("/sys"))
     }
 
-    /// The same, from a recorded directory.
+    /// Begins to sample as [`start`](Self::start) does, from a recorded copy of `/sys`.
     #[must_use]
     pub fn with_root(cpus: &CpuSet, sys: &Path) -> Option<Self> {
         let files = files(cpus, sys);

@@ -71,7 +71,7 @@ impl HostProbe {
         Self::with_roots(sut_cpus, Path::new("/proc"), Path::new("/sys"))
     }
 
-    /// The same, from recorded directories.
+    /// Watches as [`new`](Self::new) does, from recorded copies of `/proc` and `/sys`.
     ///
     /// # Errors
     ///
@@ -240,7 +240,7 @@ pub fn disturbance(start: &HostState, end: &HostState, sut_cpus: &CpuSet, ours: 
 }
 
 impl Disturbance {
-    /// The same with the clock as it was sampled on the way, where it was.
+    /// The disturbance with the frequency of the CPUs as it was sampled on the way, where it was.
     #[must_use]
     pub fn with_frequencies(mut self, samples: &[u64]) -> Self {
         if samples.len() >= 3 {
@@ -251,7 +251,7 @@ impl Disturbance {
     }
 }
 
-/// The same for CPUs of which it is not known whose time was spent on them: none of it counts as others'.
+/// What disturbed CPUs of which it is not known whose time was spent on them: none of it counts as others'.
 #[must_use]
 pub fn disturbance_by_the_machine(start: &HostState, end: &HostState, cpus: &CpuSet) -> Disturbance {
     disturbance(start, end, cpus, Nanos(u64::MAX))

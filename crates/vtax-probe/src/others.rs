@@ -92,7 +92,7 @@ impl Others {
         Self::with_proc(Path::new("/proc"), std::process::id())
     }
 
-    /// The same from a recorded directory, in which `run` is the run's first process.
+    /// Reads from a recorded copy of `/proc`, in which `run` is the run's first process.
     #[must_use]
     pub fn with_proc(proc: &Path, run: u32) -> Self {
         Self { proc: proc.to_owned(), held: None, run }

@@ -111,7 +111,7 @@ impl Probe {
         })
     }
 
-    /// The same with threads of the kernel that work for the scope's processes, as one more task.
+    /// The probe with threads of the kernel that work for the scope's processes, as one more task.
     #[must_use]
     pub fn with_workers(self, workers: &Workers) -> Self {
         Self { workers: workers.reader(), ..self }

@@ -33,7 +33,7 @@ impl Context {
         self.metric(cell, measure, metric).map(|metric| metric.center)
     }
 
-    /// The same, where it is more than a bound.
+    /// The center of a metric, where it is more than a bound.
     pub(crate) fn exact_center(&self, cell: &Cell, measure: &str, metric: &str) -> Option<f64> {
         self.metric(cell, measure, metric).filter(|metric| !metric.at_least).map(|metric| metric.center)
     }

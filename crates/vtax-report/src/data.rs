@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use vtax_load::LatencyHistogram;
 use vtax_load::sip::ScriptFigures;
 use vtax_plan::model::{Cell, EnvironmentKind, PathKind, Plan};
-use vtax_store::record::{JournalEntry, LEFT_OUT, TrialRecord};
+use vtax_store::record::{JournalEntry, TrialRecord, left_out_reason};
 use vtax_store::{Calibration, Provenance, RunDir};
 
 use crate::ReportError;
@@ -131,7 +131,7 @@ impl RunData {
         match entry {
             JournalEntry::TrialEnded(record) => {
                 self.interruptions.extend(self.resumed.take());
-                self.last = self.last.max(ended_unix_ms(&record));
+                self.last = self.last.max(record.ended_unix_ms());
                 match self.trials.len() < MOST_TRIALS {
                     true => self.add(*record),
                     false => self.beyond.0 += 1,
@@ -212,7 +212,7 @@ impl RunData {
         // A round is of one machine: a tax taken within it must not be the difference between two of them.
         let host = self.hosts.get(&record.host).copied().unwrap_or_default();
         let round = round.saturating_add((host as u32).saturating_mul(1 << 27));
-        let partner = record.partner.as_ref().filter(|_| !pooled).map(|p| p.cell.clone());
+        let partner = record.partner.as_ref().map(|p| p.cell.clone());
         Figures { trial: record.index, round, partner, answers: 0, percentiles: &[], values }
     }
 
@@ -259,7 +259,7 @@ impl RunData {
         self.side(cell, measure, metric, None).found
     }
 
-    /// The same with their rounds; where trials were made in pairs only of those made with a trial of `with`.
+    /// The values of a metric with their rounds; where trials were made in pairs only of those made with a trial of `with`.
     pub(crate) fn side(&self, cell: &str, measure: &str, metric: &str, with: Option<&str>) -> OneSide {
         let mut side = OneSide::default();
         for trial in self.figures_of(cell, measure) {
@@ -288,7 +288,7 @@ impl RunData {
     pub(crate) fn left_out(&self, cell: &str) -> Option<&str> {
         let mut notes = self.notes.iter().filter(|(about, _)| about.as_deref() == Some(cell));
         // What a console said last follows the reason, line by line.
-        notes.find_map(|(_, text)| text.strip_prefix(LEFT_OUT)?.lines().next())
+        notes.find_map(|(_, text)| left_out_reason(text)?.lines().next())
     }
 
     /// `tcg` or `kvm` where a cell's figures are a virtual machine's: its own, its client's, or that of the routers on its
@@ -429,16 +429,16 @@ impl RunData {
         label
     }
 
-    /// The same with all else that tells a cell from others, but for parameters that a reader is told beside it.
-    pub(crate) fn place_but_for(&self, cell: &Cell, told: &[&str]) -> String {
+    /// The same with all else that tells a cell from others, but for these parameters, which stand beside it.
+    pub(crate) fn place_but_for(&self, cell: &Cell, left_out: &[&str]) -> String {
         let mut label = self.place_label(cell);
         let systems = &cell.systems.name;
         let vary = self.plan.cells.iter().any(|c| c.systems.name != *systems);
         if !self.compares(|c| &c.systems.name) && vary && !systems.is_empty() {
             label = format!("{label} beside {systems}");
         }
-        let untold = |key: &str| !told.contains(&key) && !self.varies_in_group(cell, key);
-        for (name, value) in self.varying(cell).filter(|(name, _)| untold(name)) {
+        let wanted = |key: &str| !left_out.contains(&key) && !self.varies_in_group(cell, key);
+        for (name, value) in self.varying(cell).filter(|(name, _)| wanted(name)) {
             label = format!("{label}, {name} {value}");
         }
         label
@@ -478,13 +478,6 @@ impl RunData {
         parts.extend(self.varying(cell).map(|(name, value)| format!("{name} {value}")));
         parts.join(", ")
     }
-}
-
-/// When a trial was over.
-fn ended_unix_ms(record: &TrialRecord) -> u64 {
-    let t = &record.timings;
-    let took = [t.testbed.0, t.service.0, t.measure.0, t.teardown.0].into_iter().fold(0, u64::saturating_add);
-    record.started_unix_ms.saturating_add(took / 1_000_000)
 }
 
 /// Cells that are compared with each other.

@@ -2,17 +2,18 @@
 //!
 //! Nothing here knows the report; what a family shows of a whole run is its chapter, in `chapters.rs`.
 
-use vtax_plan::model::{Cell, Measure, Plan};
+use vtax_plan::model::{Measure, NetworkTest, Plan};
 use vtax_store::record::{Finding, TrialRecord, Validity};
 
 use crate::consolidation::trial as systems;
 use crate::family::{
-    desktop::trial as desktop, ftp::trial as ftp, http::trial as http, network::trial as network,
-    script::trial as script, sip::trial as sip, storage::path, storage::trial as storage,
+    desktop::trial as desktop, ftp::trial as ftp, http::trial as http, network::line::describe_tests,
+    network::trial as network, script::trial as script, sip::trial as sip, storage::path,
+    storage::trial as storage,
 };
 use crate::ft::trial as faults;
 use crate::general::trial as loads;
-use crate::metric::{Info, Observed};
+use crate::metric::{Info, Observed, Value};
 
 /// Every metric, in the order of tables: each family's own, then those of all loads, what only desktops have besides, then those of several
 /// systems and of faults.
@@ -94,6 +95,7 @@ pub(crate) fn names_of(plan: &Plan, measure: &Measure) -> Vec<String> {
 /// What a reader must know first of what was found.
 pub(crate) fn cautions(plan: &Plan, trials: &[TrialRecord]) -> Vec<String> {
     let mut cautions = path::beyond(plan, trials);
+    cautions.extend(loads::cautions(plan, trials));
     cautions.extend(ftp::cautions(plan, trials));
     cautions.extend(network::cautions(trials));
     cautions
@@ -104,22 +106,32 @@ pub(crate) fn telling<'a>(metric: &str, measures: &[&'a str]) -> Option<&'a str>
     (metric == "tcp_goodput").then(|| network::telling(measures)).flatten()
 }
 
-/// What a trial found, in a few words.
-pub(crate) fn told(record: &TrialRecord, cell: Option<&Cell>) -> String {
+/// What a trial found, in a few words: for the progress of a run and for its report. `planned` are the network tests of the plan, in
+/// its order.
+#[must_use]
+pub fn describe_finding(record: &TrialRecord, planned: &[NetworkTest]) -> String {
+    describe_with(record, planned, &loads::of_load(record))
+}
+
+/// [`describe_finding`] of a trial whose histograms were emptied: its percentiles are among these figures of it.
+pub(crate) fn describe_with(record: &TrialRecord, planned: &[NetworkTest], figures: &[Value]) -> String {
+    let observations = &record.observations;
     match record.finding() {
-        Some(Finding::Storage(_)) => storage::told(&record.observations),
-        None if record.observations.iter().any(|o| o.storage().is_some()) => {
-            storage::told(&record.observations)
+        Some(Finding::Capacity(found)) => http::describe_capacity(found),
+        Some(Finding::Ims(found)) => sip::describe_outcome(found),
+        Some(Finding::Latency { load, .. } | Finding::Throughput { load }) => {
+            loads::describe_load(load) + &loads::describe_latency(figures)
         }
-        None | Some(Finding::Network(_)) => {
-            cell.map_or_else(String::new, |cell| network::told(&record.observations, cell))
+        Some(Finding::Failover(found)) => {
+            let load = loads::load(record).map(loads::describe_load);
+            load.into_iter().chain([faults::describe_faults(found)]).collect::<Vec<_>>().join("; ")
         }
+        Some(Finding::Network(_)) => describe_tests(observations, planned),
+        Some(Finding::Storage(_)) => storage::describe_tests(observations),
         Some(Finding::Unknown { of }) => format!("`{of}`, which this vtax doesn't know"),
-        Some(Finding::Capacity(found)) => http::told(found),
-        Some(Finding::Ims(found)) => sip::told(found),
-        Some(Finding::Latency { .. } | Finding::Throughput { .. } | Finding::Failover(_)) => {
-            loads::told(record)
-        }
+        None if observations.iter().any(|o| o.storage().is_some()) => storage::describe_tests(observations),
+        None if !observations.is_empty() => describe_tests(observations, planned),
+        None => "nothing measured".to_owned(),
     }
 }
 

@@ -120,7 +120,7 @@ fn span_parts(low: f64, high: f64, unit: &str) -> (String, Option<&'static str>)
     }
 }
 
-/// The same where room is short: `10.5x`, `1/8.6`, `+12 %`, `−3 %`.
+/// A change where room is short: `10.5x`, `1/8.6`, `+12 %`, `−3 %`.
 pub(crate) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0).abs() * 100.0;
     match ratio {

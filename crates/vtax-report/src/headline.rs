@@ -35,8 +35,8 @@ fn sentences(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Cha
         };
     };
     let found: Vec<&Comparison> = all.into_iter().filter(|c| c.metric == info.name).collect();
-    if let Some(told) = chapters.iter().find_map(|c| c.headline(data, info.name, &found)) {
-        return told;
+    if let Some(headline) = chapters.iter().find_map(|c| c.headline(data, info.name, &found)) {
+        return headline;
     }
     let baselines = data.environments(found.iter().map(|c| c.baseline.as_str())).join(" and ");
     let begins = [
@@ -54,11 +54,11 @@ fn sentences(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Cha
 
 /// The environments with this verdict, each with how much.
 fn environments(data: &RunData, found: &[&Comparison], verdict: Verdict) -> Vec<String> {
-    let told: Vec<&Comparison> = found.iter().copied().filter(|c| c.verdict == verdict).collect();
-    let names = data.environments(told.iter().map(|c| c.cell.as_str()));
+    let with_verdict: Vec<&Comparison> = found.iter().copied().filter(|c| c.verdict == verdict).collect();
+    let names = data.environments(with_verdict.iter().map(|c| c.cell.as_str()));
     let part = |name: String| {
         let of = |c: &&Comparison| data.spelt_out(&c.cell).as_ref() == Some(&name);
-        let own: Vec<&Comparison> = told.iter().copied().filter(of).collect();
+        let own: Vec<&Comparison> = with_verdict.iter().copied().filter(of).collect();
         match (own.as_slice(), found.iter().filter(|c| of(c)).count()) {
             ([one], 1) => format!("{name}, {}", amount(one)),
             (several, all) => {
@@ -93,6 +93,12 @@ fn end(info: Option<&Info>, c: &Comparison) -> Option<(f64, bool)> {
         (Verdict::Better, None, _, Some(t)) => Some((own(info, t), !higher)),
         _ => None,
     }
+}
+
+/// The end of a tax that is known from both sides which holds at least, as the metric's own ratio: the near one of its interval.
+fn near(info: Option<&Info>, c: &Comparison) -> Option<f64> {
+    let (low, high) = c.corrected.or(c.interval)?;
+    Some(own(info, if c.verdict == Verdict::Better { high } else { low }))
 }
 
 /// What an undecided ratio may be: the interval that it is judged by among all. `None` where something else than its width keeps it
@@ -137,7 +143,7 @@ fn amounts(several: &[&Comparison]) -> String {
     }
     // Of some only one end is known: the end that holds for each of them.
     if let Some((_, is_upper)) = several.iter().find_map(|c| end(info, c)) {
-        let ends = several.iter().filter_map(|c| c.tax.map(|t| own(info, t)).or(end(info, c).map(|e| e.0)));
+        let ends = several.iter().filter_map(|c| end(info, c).map(|e| e.0).or(near(info, c)));
         let weakest = ends.reduce(if is_upper { f64::max } else { f64::min });
         return weakest.map_or_else(|| "without figures".to_owned(), |ratio| bounded(ratio, is_upper, unit));
     }
@@ -194,8 +200,10 @@ mod tests {
         };
         let (bound, exact) = (worse(None, Some(1.7)), worse(Some(4.0), None));
         assert_eq!(amount(&bound), "at least 41 % less");
-        assert_eq!(amounts(&[&exact, &bound]), "at least 41 % less");
-        assert_eq!(amounts(&[&worse(Some(1.25), None), &bound]), "at least 20 % less");
+        let within = |corrected| Comparison { corrected: Some(corrected), ..exact.clone() };
+        assert_eq!(amounts(&[&within((3.0, 5.0)), &bound]), "at least 41 % less");
+        // Of what is known from both sides the end that is near, not the tax.
+        assert_eq!(amounts(&[&within((1.25, 12.0)), &bound]), "at least 20 % less");
         assert_eq!(amounts(&[&exact, &worse(Some(2.0), None)]), "1/4 to 1/2 as much");
         let better = Comparison { verdict: Verdict::Better, at_most: Some(0.5), ..worse(None, None) };
         assert_eq!(amounts(&[&better, &better]), "at least 2x as much");

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use vtax_plan::model::{Cell, Plan};
 use vtax_stats::{
-    ALPHA, Bound, Direction, Drift, Group, Judgement, MIN_TRIALS, Prior, Ratio, after_looking, allowing,
-    drift, judge, judge_family, levels, log_ratios, moderated, prior,
+    ALPHA, Bound, Direction, Drift, Group, Judgement, MIN_TRIALS, Prior, Ratio, above, after_looking,
+    allowing, drift, judge, judge_family, levels, log_ratios, moderated, prior, shares, widened,
 };
 use vtax_store::record::{InvalidReason, TrialRecord, Validity};
 use vtax_store::summary::{Better, Borrowed, Comparison, Doubt, Verdict};
@@ -19,7 +19,7 @@ use crate::rows::leads;
 
 /// A comparison on its way to a verdict.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct PendingComparison {
     pub(crate) comparison: Comparison,
     ratio: Option<Ratio>,
     drift: Option<Drift>,
@@ -36,37 +36,41 @@ pub(crate) fn group<'a>(values: &'a [f64], rounds: &'a [u32], found: &[Value]) -
 /// Every candidate against its baseline, judged in families: what the plan asks first, the first table's other
 /// comparisons, which are read together, and the rest.
 pub(crate) fn comparisons(data: &RunData) -> Vec<Comparison> {
-    let mut found: Vec<(bool, Open)> = Vec::new();
+    let mut found: Vec<(bool, PendingComparison)> = Vec::new();
     for cell in &data.plan.cells {
         let Some(baseline) = cell.baseline.as_deref().and_then(|id| data.cell(id)) else { continue };
         for measure in data.measures() {
             for info in metrics().filter(|m| m.compared) {
                 let first = info.primary && leads(data, measure, info.name);
-                found.extend(comparison(data, cell, baseline, measure, info).map(|open| (first, open)));
+                found.extend(comparison(data, cell, baseline, measure, info).map(|pending| (first, pending)));
             }
         }
     }
     let order: Vec<(String, String, String)> = found.iter().map(|(_, o)| key(&o.comparison)).collect();
-    let mut families: [Vec<Open>; 3] = Default::default();
-    for (first, mut open) in found {
-        open.comparison.asked_first = asked_first(data, &open.comparison, first);
-        let place = match (open.comparison.asked_first, first) {
-            (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => 2,
+    let mut families: [(FamilyKind, Vec<PendingComparison>); 3] =
+        FamilyKind::ALL.map(|kind| (kind, Vec::new()));
+    for (first, mut pending) in found {
+        pending.comparison.asked_first = asked_first(data, &pending.comparison, first);
+        let kind = match (pending.comparison.asked_first, first) {
+            (true, _) => FamilyKind::AskedFirst,
+            (false, true) => FamilyKind::FirstTable,
+            (false, false) => FamilyKind::Rest,
         };
-        families[place].push(open);
+        families[kind as usize].1.push(pending);
     }
     let mut judged: Vec<Comparison> = Vec::with_capacity(order.len());
-    let mut gate = Gate { asked: !families[0].is_empty(), told: true };
-    for (place, mut family) in families.into_iter().enumerate() {
-        close(&mut family, &data.plan, gate.level(place));
-        for mut open in family {
-            missing_trials(data, &mut open.comparison);
-            below_detectable(data, &mut open.comparison);
-            open.comparison.explanation = explain::explain(data, &open.comparison);
-            gate.told &= open.comparison.verdict != Verdict::Inconclusive;
-            judged.push(open.comparison);
+    let mut gate = Gate { asked: None };
+    for (kind, mut family) in families {
+        close(&mut family, &data.plan, gate.level(kind));
+        let from = judged.len();
+        for mut pending in family {
+            missing_trials(data, &mut pending.comparison);
+            below_detectable(data, &mut pending.comparison);
+            pending.comparison.explanation = explain::explain(data, &pending.comparison);
+            judged.push(pending.comparison);
+        }
+        if matches!(kind, FamilyKind::AskedFirst) {
+            gate.asked = asked(&judged[from..]);
         }
     }
     // Back into the order of the plan, whatever the families.
@@ -74,25 +78,76 @@ pub(crate) fn comparisons(data: &RunData) -> Vec<Comparison> {
     judged
 }
 
+/// Comparisons that are judged together.
+#[derive(Debug, Clone, Copy)]
+enum FamilyKind {
+    /// Comparisons that the plan asks first.
+    AskedFirst,
+    /// The first table's others.
+    FirstTable,
+    /// All others.
+    Rest,
+}
+
+impl FamilyKind {
+    /// In the order in which they are judged.
+    const ALL: [Self; 3] = [Self::AskedFirst, Self::FirstTable, Self::Rest];
+}
+
 /// Of the chance of a false claim in the first table, the share that the comparisons asked first have to themselves.
 const ASKED_FIRST: f64 = 0.8;
 
+/// What came of the comparisons that the plan asks first.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// How many there are.
+    members: usize,
+    /// Each is better or worse.
+    all_different: bool,
+    /// Each is equivalent.
+    all_equal: bool,
+}
+
+impl Asked {
+    /// What the comparisons asked first may still err.
+    fn kept(self) -> f64 {
+        let all = ASKED_FIRST * ALPHA;
+        let (differences, equality) = shares(self.members, all);
+        match self {
+            Self { all_different: true, .. } => equality,
+            Self { all_equal: true, .. } => differences,
+            _ => all,
+        }
+    }
+}
+
+/// `None` where nothing is asked first.
+fn asked(judged: &[Comparison]) -> Option<Asked> {
+    let differs = |c: &Comparison| matches!(c.verdict, Verdict::Better | Verdict::Worse);
+    (!judged.is_empty()).then(|| Asked {
+        members: judged.len(),
+        all_different: judged.iter().all(differs),
+        all_equal: judged.iter().all(|c| c.verdict == Verdict::Equivalent),
+    })
+}
+
 /// What the first table may err, shared between what the plan asks first and the rest of it (Bretz, Maurer, Brannath
-/// and Posch, "A graphical approach to sequentially rejective multiple test procedures", Statistics in Medicine 28, 2009):
-/// once all that is asked first is told, its share passes on to the rest.
+/// and Posch, "A graphical approach to sequentially rejective multiple test procedures", Statistics in Medicine 28, 2009).
+///
+/// What was kept for claims that have all been made passes on to the rest: they were right, and cost nothing, or one of them was
+/// wrong, and the table errs already. Where all that was asked first differs, that is the share of differences; where all of it is
+/// equal, that of equality. What was kept for the other kind stays: a tax that was told to be equal may
+/// have been called different as well.
 struct Gate {
-    /// The plan asks something first.
-    asked: bool,
-    /// All that was judged so far was told.
-    told: bool,
+    asked: Option<Asked>,
 }
 
 impl Gate {
-    /// The chance of a false claim in a family: asked first, the rest of the first table, all others.
-    fn level(&self, place: usize) -> f64 {
-        match (place, self.asked) {
-            (0, _) => ASKED_FIRST * ALPHA,
-            (1, true) if !self.told => (1.0 - ASKED_FIRST) * ALPHA,
+    /// The chance of a false claim in a family.
+    fn level(&self, kind: FamilyKind) -> f64 {
+        match (kind, self.asked) {
+            (FamilyKind::AskedFirst, _) => ASKED_FIRST * ALPHA,
+            (FamilyKind::FirstTable, Some(asked)) => ALPHA - asked.kept(),
             _ => ALPHA,
         }
     }
@@ -118,12 +173,19 @@ pub(crate) fn sides(
     metric: &str,
 ) -> (OneSide, OneSide) {
     let duet = data.plan.measures.iter().find(|m| m.name == measure).is_some_and(|m| data.plan.is_duet(m));
-    let pair = |with| duet.then_some(with);
+    // What every trial tells comes of pairs as well, where a measure is made in pairs.
+    let pair = |with| (duet || measure == LIFECYCLE).then_some(with);
     (data.side(cell, measure, metric, pair(baseline)), data.side(baseline, measure, metric, pair(cell)))
 }
 
 /// `None` where neither side has the metric at all.
-fn comparison(data: &RunData, cell: &Cell, baseline: &Cell, measure: &str, info: &Info) -> Option<Open> {
+fn comparison(
+    data: &RunData,
+    cell: &Cell,
+    baseline: &Cell,
+    measure: &str,
+    info: &Info,
+) -> Option<PendingComparison> {
     let (candidate, base) = sides(data, &cell.id, &baseline.id, measure, info.name);
     if candidate.found.is_empty() && base.found.is_empty() {
         return None;
@@ -138,7 +200,7 @@ pub(crate) fn compared(
     info: &Info,
     (candidate, base): (&OneSide, &OneSide),
     plan: &Plan,
-) -> Open {
+) -> PendingComparison {
     let comparison = Comparison {
         cell: cell.to_owned(),
         baseline: baseline.to_owned(),
@@ -148,19 +210,20 @@ pub(crate) fn compared(
     };
     let values = |side: &OneSide| -> Vec<f64> { side.found.iter().map(|v| v.value).collect() };
     let (cv, bv) = (values(candidate), values(base));
-    let mut open = Open { comparison, ratio: None, drift: None, sides: [cv.clone(), bv.clone()] };
+    let mut pending =
+        PendingComparison { comparison, ratio: None, drift: None, sides: [cv.clone(), bv.clone()] };
     let (c, b) = (group(&cv, &candidate.rounds, &candidate.found), group(&bv, &base.rounds, &base.found));
     match vtax_stats::tax(&c, &b, direction(info), plan.seed) {
         Err(none) => {
-            open.comparison.reason = none.to_string();
-            open.comparison.doubt = Some(Doubt::NoRatio);
+            pending.comparison.reason = none.to_string();
+            pending.comparison.doubt = Some(Doubt::NoRatio);
         }
         Ok(ratio) => {
-            open.drift = drift_of(&cv, &bv, (&candidate.rounds, &base.rounds), info);
-            open.ratio = Some(ratio);
+            pending.drift = drift_of(&cv, &bv, (&candidate.rounds, &base.rounds), info);
+            pending.ratio = Some(ratio);
         }
     }
-    open
+    pending
 }
 
 /// The ratio as it must be where more trials were made because it wasn't known well enough.
@@ -198,11 +261,11 @@ fn drift_of(c: &[f64], b: &[f64], (cr, br): (&[u32], &[u32]), info: &Info) -> Op
 }
 
 /// Gives each comparison of a family its interval and its verdict; the chance of a false claim in it is `alpha`.
-pub(crate) fn close(family: &mut [Open], plan: &Plan, alpha: f64) {
+pub(crate) fn close(family: &mut [PendingComparison], plan: &Plan, alpha: f64) {
     let (known, apart) = (usual(family), apart(family));
-    for open in family.iter_mut() {
-        let Some(ratio) = &mut open.ratio else { continue };
-        let c = &mut open.comparison;
+    for pending in family.iter_mut() {
+        let Some(ratio) = &mut pending.ratio else { continue };
+        let c = &mut pending.comparison;
         let shared = known.get(&c.metric).copied();
         let alone = *ratio;
         *ratio = shared.map_or(alone, |p| moderated(&alone, &p));
@@ -226,21 +289,28 @@ pub(crate) fn close(family: &mut [Open], plan: &Plan, alpha: f64) {
     judge_together(family, plan.margin.0, alpha);
 }
 
+/// Which comparisons of a closed family are above a limit, among all of them; none without a ratio.
+pub(crate) fn above_limit(family: &[PendingComparison], limit: f64) -> Vec<bool> {
+    let ratios: Vec<Ratio> = family.iter().filter_map(|pending| pending.ratio).collect();
+    let mut above = above(&ratios, limit, ALPHA).into_iter();
+    family.iter().map(|pending| pending.ratio.is_some() && above.next().unwrap_or_default()).collect()
+}
+
 /// What scatter is usual in each metric of a family.
-fn usual(family: &[Open]) -> BTreeMap<String, Prior> {
+fn usual(family: &[PendingComparison]) -> BTreeMap<String, Prior> {
     let mut metrics: BTreeMap<&str, Vec<Ratio>> = BTreeMap::new();
-    for open in family {
-        metrics.entry(&open.comparison.metric).or_default().extend(open.ratio);
+    for pending in family {
+        metrics.entry(&pending.comparison.metric).or_default().extend(pending.ratio);
     }
     metrics.into_iter().filter_map(|(metric, ratios)| Some((metric.to_owned(), prior(&ratios)?))).collect()
 }
 
 /// How far apart the levels of each metric are, where its trials come out on two.
-fn apart(family: &[Open]) -> BTreeMap<String, f64> {
+fn apart(family: &[PendingComparison]) -> BTreeMap<String, f64> {
     let mut metrics: BTreeMap<&str, Vec<&[f64]>> = BTreeMap::new();
-    for open in family {
-        let sides = metrics.entry(&open.comparison.metric).or_default();
-        for side in &open.sides {
+    for pending in family {
+        let sides = metrics.entry(&pending.comparison.metric).or_default();
+        for side in &pending.sides {
             // A baseline that several share is one side.
             if !sides.contains(&side.as_slice()) {
                 sides.push(side);
@@ -254,14 +324,14 @@ fn borrowed(prior: Prior) -> Borrowed {
     Borrowed { weight: prior.weight, df: prior.df, sd: prior.variance.sqrt() }
 }
 
-fn judge_together(family: &mut [Open], margin: f64, alpha: f64) {
+fn judge_together(family: &mut [PendingComparison], margin: f64, alpha: f64) {
     let ratios: Vec<Ratio> = family.iter().filter_map(|o| o.ratio).collect();
     let mut judged = judge_family(&ratios, margin, alpha).into_iter();
     let size = ratios.iter().filter(|r| r.interval.is_some() && r.bound != Bound::Unknown).count() as u32;
-    for open in family {
-        let Some(ratio) = &open.ratio else { continue };
+    for pending in family {
+        let Some(ratio) = &pending.ratio else { continue };
         let Some(judgement) = judged.next() else { continue };
-        let c = &mut open.comparison;
+        let c = &mut pending.comparison;
         c.verdict = verdict(judgement.verdict);
         c.doubt = judgement.doubt.map(doubt);
         c.reason.clone_from(&judgement.reason);
@@ -269,19 +339,16 @@ fn judge_together(family: &mut [Open], margin: f64, alpha: f64) {
             (c.family, c.level) = (Some(size.max(1)), Some(judgement.level));
         }
         c.corrected = judgement.interval.filter(|_| ratio.bound != Bound::Unknown);
-        drifted(c, ratio, open.drift, &judgement, margin);
+        drifted(c, ratio, pending.drift, &judgement, margin);
     }
 }
 
 /// A verdict stands only where it holds from one end of a drift to the other; without one, a drift is why.
 fn drifted(c: &mut Comparison, ratio: &Ratio, drift: Option<Drift>, judgement: &Judgement, margin: f64) {
-    let (Some(drift), Some((low, high))) = (drift, judgement.interval) else { return };
+    let Some(drift) = drift.filter(|_| judgement.interval.is_some()) else { return };
     let middle = f64::midpoint(drift.from, drift.to);
-    let at = |end: f64| {
-        let moved = (end - middle).exp();
-        let there = Ratio { tax: ratio.tax * moved, interval: Some((low * moved, high * moved)), ..*ratio };
-        judge(&there, margin).verdict
-    };
+    let judged_by = widened(ratio, judgement.level);
+    let at = |end: f64| judge(&judged_by.times((end - middle).exp()), margin).verdict;
     let (first, last) = (at(drift.from), at(drift.to));
     let stands = first == judgement.verdict && last == judgement.verdict;
     // Where it can't be told for want of certainty, what took the certainty away is the better reason.
@@ -335,25 +402,13 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
         of(&c.cell).max(of(&c.baseline))
     };
     let disturbed = (lost(InvalidReason::Disturbed), Doubt::Disturbed, against_noise(data, &c.measure));
-    let unsteady = (
-        lost(InvalidReason::NoSteadyState),
-        Doubt::NoSteadyState,
-        "never became steady; a longer warmup or duration may help",
-    );
-    let limited = (
-        lost(InvalidReason::GeneratorLimited),
-        Doubt::GeneratorLimited,
-        "had the load generator, not the environment, as their limit; give it more CPUs or ask for less load",
-    );
+    let unsteady = (lost(InvalidReason::NoSteadyState), Doubt::NoSteadyState, NEVER_STEADY);
+    let limited = (lost(InvalidReason::GeneratorLimited), Doubt::GeneratorLimited, GENERATOR_LIMITED);
     // Of equals the last: a limit of the plan's own is easier to mend than the machine.
     let most = [disturbed, unsteady, limited].into_iter().max_by_key(|(trials, ..)| *trials);
-    if let Some((trials @ 1.., doubt, what)) = most {
+    if let Some((trials @ 1.., doubt, [of_one, of_several])) = most {
         c.doubt = Some(doubt);
-        let what = if trials == 1 {
-            what.replace("their limit", "its limit").replacen("were ", "was ", 1)
-        } else {
-            what.to_owned()
-        };
+        let what = if trials == 1 { of_one } else { of_several };
         c.reason = format!("too few trials: {trials} {what}");
     }
 }
@@ -376,15 +431,30 @@ fn kept_away(trial: &TrialRecord, measure: &str) -> Option<InvalidReason> {
     reason(&trial.validity).or_else(of_test)
 }
 
+/// What is said of one trial, and of several.
+type OfOneOrSeveral = [&'static str; 2];
+
+const NEVER_STEADY: OfOneOrSeveral = ["never became steady; a longer warmup or duration may help"; 2];
+const GENERATOR_LIMITED: OfOneOrSeveral = [
+    "had the load generator, not the environment, as its limit; give it more CPUs or ask for less load",
+    "had the load generator, not the environment, as their limit; give it more CPUs or ask for less load",
+];
+const DISTURBED: OfOneOrSeveral = [
+    "was disturbed by something else on the machine; a quieter one, or a larger `repeat.max`, may help",
+    "were disturbed by something else on the machine; a quieter one, or a larger `repeat.max`, may help",
+];
+/// Of trials that were disturbed where a duet would help too.
+const DISTURBED_ALONE: OfOneOrSeveral = [
+    "was disturbed by something else on the machine; a quieter one may help, or `repeat: {trials: duet}`, which \
+     measures both at the same time, so that what disturbs one disturbs both",
+    "were disturbed by something else on the machine; a quieter one may help, or `repeat: {trials: duet}`, which \
+     measures both at the same time, so that what disturbs one disturbs both",
+];
+
 /// What helps against disturbance: a duet, where the measure may be one and isn't.
-fn against_noise(data: &RunData, measure: &str) -> &'static str {
+fn against_noise(data: &RunData, measure: &str) -> OfOneOrSeveral {
     let mut own = data.plan.measures.iter().filter(|m| m.name == parts_of_measure(measure).0);
-    if own.any(|m| m.kind.may_be_duet() && !data.plan.is_duet(m)) {
-        "were disturbed by something else on the machine; a quieter one may help, or `repeat: {trials: duet}`, which \
-         measures both at the same time, so that what disturbs one disturbs both"
-    } else {
-        "were disturbed by something else on the machine; a quieter one, or a larger `repeat.max`, may help"
-    }
+    if own.any(|m| m.kind.may_be_duet() && !data.plan.is_duet(m)) { DISTURBED_ALONE } else { DISTURBED }
 }
 
 /// A verdict on an effect that this testbed was shown not to see is no verdict.
@@ -476,4 +546,58 @@ pub(crate) fn narrowing(data: &RunData, c: &Comparison) -> Vec<Step> {
             Some(Step { trials: n, tax: ratio.tax, interval: ratio.interval? })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_fixture::Options;
+    use vtax_store::RunDir;
+    use vtax_store::record::{Partner, Timings};
+    use vtax_units::Nanos;
+
+    use super::*;
+
+    const PLAN: &str = "
+vtax: 1
+name: pairs
+baseline: native
+environments: [native, container, vm]
+services: http
+workload:
+  http: {target: /bytes/100}
+measure: [throughput]
+repeat: {min: 3, max: 3, trials: duet}
+";
+
+    /// In a duet the baseline has a trial with each candidate, all of one round. Here the machine is slower beside the vm.
+    #[test]
+    fn what_every_trial_tells_is_compared_within_its_pair() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options { repetitions: 1, seconds: 1, rate: 10, ..Options::default() };
+        let other = vtax_fixture::create(&directory.path().join("other"), &options).unwrap();
+        let plan = vtax_plan::parse("pairs", PLAN.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let mut run =
+            RunDir::create(directory.path().join("run"), &plan, &other.provenance().unwrap()).unwrap();
+        let baseline = &plan.cells.iter().find(|c| c.baseline.is_none()).unwrap().id;
+        for round in 0..3 {
+            for candidate in plan.cells.iter().filter(|c| c.baseline.is_some()) {
+                let slower = if candidate.environment.name == "vm" { 3 } else { 1 };
+                for (cell, with) in [(baseline, &candidate.id), (&candidate.id, baseline)] {
+                    let service = Nanos(slower * (1_000_000 + 1000 * u64::from(round)));
+                    let record = TrialRecord {
+                        partner: Some(Partner { index: 0, cell: with.clone() }),
+                        round: Some(round),
+                        timings: Timings { service, ..Timings::default() },
+                        ..TrialRecord::begin(cell, "throughput", round)
+                    };
+                    let trial = run.begin_trial(cell, "throughput", round).unwrap();
+                    run.finish_trial(trial, record).unwrap();
+                }
+            }
+        }
+        let data = RunData::read(run.run()).unwrap();
+        let found = comparisons(&data);
+        let taxes: Vec<f64> = found.iter().filter(|c| c.metric == "startup").filter_map(|c| c.tax).collect();
+        assert!(taxes.len() == 2 && taxes.iter().all(|tax| (tax - 1.0).abs() < 1e-9), "{found:?}");
+    }
 }

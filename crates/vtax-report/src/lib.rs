@@ -38,6 +38,5 @@ mod words;
 mod workbook;
 
 pub use error::ReportError;
-pub use family::network::line::told_tests;
-pub use family::storage::trial::told as told_storage;
+pub use families::describe_finding;
 pub use report::{FigureRow, Format, Report, write_all};

@@ -93,17 +93,17 @@ impl Merged {
     ///
     /// [`MergeError::Store`] where a file can't be written.
     pub fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, MergeError> {
-        let csv = vtax_store::create_own_directory(directory, "csv")?;
-        let mut files = vec![
-            (directory.join("merged.json"), self.json().into_bytes()),
-            (directory.join("merged.html"), self.html().into_bytes()),
-        ];
-        let tables = tables::all(self);
-        files.extend(tables.iter().map(|t| (csv.join(format!("{}.csv", t.name)), t.csv())));
-        for (path, bytes) in &files {
-            vtax_store::write_file(path, bytes)?;
+        let csv = vtax_store::OwnDirectory::create(directory, "csv")?;
+        let mut written = Vec::new();
+        for (name, text) in [("merged.json", self.json()), ("merged.html", self.html())] {
+            let path = directory.join(name);
+            vtax_store::write_file(&path, text.as_bytes())?;
+            written.push(path);
         }
-        Ok(files.into_iter().map(|(path, _)| path).collect())
+        for table in tables::all(self) {
+            written.push(csv.write(&format!("{}.csv", table.name), &table.csv())?);
+        }
+        Ok(written)
     }
 }
 
@@ -111,8 +111,8 @@ impl Merged {
 fn by_host(runs: &[Report]) -> Vec<rows::Host<'_>> {
     let mut hosts: Vec<rows::Host<'_>> = Vec::new();
     for run in runs {
-        let told = &run.context.data.provenance.host.name;
-        let name = if told.is_empty() { check::path(run) } else { told.clone() };
+        let host = &run.context.data.provenance.host.name;
+        let name = if host.is_empty() { check::path(run) } else { host.clone() };
         match hosts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, runs)) => runs.push(run),
             None => hosts.push((name, vec![run])),

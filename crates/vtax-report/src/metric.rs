@@ -1,7 +1,8 @@
 //! What a metric is, and one figure of it.
 
-use vtax_load::LatencyHistogram;
+use vtax_load::{LatencyHistogram, LoadResult};
 use vtax_store::summary::Better;
+use vtax_units::Nanos;
 
 /// Pseudo-measure that collects what every trial tells, whichever measure it was for.
 pub(crate) const LIFECYCLE: &str = "lifecycle";
@@ -70,16 +71,39 @@ pub(crate) fn needed(q: f64) -> u64 {
     (BEYOND / (1.0 - q)).round() as u64
 }
 
-/// Those percentiles of a histogram that it has [`enough`] values for.
+/// What was asked for and had no answer, of which a histogram of answers knows nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Unanswered {
+    /// Its share of all that was asked for.
+    pub(crate) share: f64,
+    /// How long an answer was waited for at least.
+    pub(crate) waited: Nanos,
+}
+
+impl Unanswered {
+    /// Of a load.
+    pub(crate) fn of(load: &LoadResult) -> Self {
+        Self { share: load.unanswered(), waited: load.timeout }
+    }
+}
+
+/// Those percentiles of all that was asked for which a histogram of answers has [`enough`] values for. What had no answer counts
+/// as slower than every answer, so that a percentile can't become better where more fails; a percentile that lies among
+/// it is a bound.
 pub(crate) fn percentiles(
     histogram: &LatencyHistogram,
+    unanswered: Unanswered,
     wanted: &[(&'static str, f64)],
 ) -> impl Iterator<Item = Value> {
-    let resolution = HISTOGRAM_RESOLUTION;
+    let answered = 1.0 - unanswered.share;
     let known = wanted.iter().filter(|(_, q)| enough(histogram.len(), *q));
     known.map(move |(metric, q)| {
-        let value = histogram.quantile(*q).0 as f64;
-        Value { metric, value, resolution, censored: false }
+        let censored = *q > answered;
+        let value = match censored {
+            true => unanswered.waited.0.max(histogram.0.max()),
+            false => histogram.quantile(q / answered).0,
+        };
+        Value { metric, value: value as f64, resolution: HISTOGRAM_RESOLUTION, censored }
     })
 }
 
@@ -117,6 +141,27 @@ mod tests {
     fn a_measure_that_is_a_test_has_both_parts() {
         assert_eq!(parts_of_measure(&measure_of_test("network", "tcp.a/b")), ("network", Some("tcp.a/b")));
         assert_eq!(parts_of_measure("latency"), ("latency", None));
+    }
+
+    #[test]
+    fn what_had_no_answer_is_slower_than_every_answer() {
+        let mut answers = LatencyHistogram::new();
+        for ms in 1..=1000 {
+            answers.record(Nanos::from_millis(ms));
+        }
+        let found = |share, waited| -> Vec<(f64, bool)> {
+            let unanswered = Unanswered { share, waited };
+            let values = percentiles(&answers, unanswered, &[("latency_p50", 0.5), ("latency_p99", 0.99)]);
+            values.map(|v| ((v.value / 1e6).round(), v.censored)).collect()
+        };
+        let close = |found: &[(f64, bool)], wanted: [(f64, bool); 2]| {
+            found.iter().zip(wanted).all(|(a, b)| (a.0 - b.0).abs() <= 1.0 && a.1 == b.1)
+        };
+        assert!(close(&found(0.0, Nanos::ZERO), [(500.0, false), (990.0, false)]));
+        // Half of all that was asked for was answered by 556 ms, where a tenth had no answer.
+        assert!(close(&found(0.1, Nanos::from_secs(2)), [(556.0, false), (2000.0, true)]));
+        assert!(close(&found(0.1, Nanos::ZERO), [(556.0, false), (1000.0, true)]));
+        assert!(close(&found(0.6, Nanos::from_secs(2)), [(2000.0, true), (2000.0, true)]));
     }
 
     #[test]

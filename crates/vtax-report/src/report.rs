@@ -169,9 +169,9 @@ impl Report {
                 vec![(path, book)]
             }
             Format::Csv => {
-                let directory = vtax_store::create_own_directory(out, "csv")?;
+                let directory = vtax_store::OwnDirectory::create(out, "csv")?;
                 let tables = self.chapters.iter().flat_map(|c| c.tables(&self.context));
-                tables.map(|t| (directory.join(format!("{}.csv", t.name)), t.csv())).collect()
+                return tables.map(|t| Ok(directory.write(&format!("{}.csv", t.name), &t.csv())?)).collect();
             }
         };
         for (path, bytes) in &files {

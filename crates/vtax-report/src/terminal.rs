@@ -1,6 +1,7 @@
 //! The verdict as plain text for a terminal, at most 100 columns wide.
 
 use vtax_store::summary::Verdict;
+use vtax_units::evidence;
 
 use crate::chapter::{Chapter, Terminal};
 use crate::context::Context;
@@ -41,18 +42,9 @@ pub(crate) fn render(context: &Context, chapters: &[Box<dyn Chapter>]) -> String
 
 /// A note without what a guest and its QEMU left behind, for which the page has room.
 fn without_evidence(note: &str) -> String {
-    match split_evidence(note) {
+    match evidence::split(note) {
         (note, Some(_)) => format!("{note} (the report has what QEMU said)"),
         (note, None) => note.to_owned(),
-    }
-}
-
-/// A note, and what a guest and its QEMU left behind, where it ends with that.
-pub(crate) fn split_evidence(note: &str) -> (&str, Option<&str>) {
-    let begins = ["\n  QEMU said:", "\n  last on the console:"];
-    match begins.iter().filter_map(|begin| note.find(begin)).min() {
-        Some(at) => (&note[..at], Some(&note[at + 1..])),
-        None => (note, None),
     }
 }
 

@@ -1,11 +1,13 @@
 //! Plain text for a terminal.
 
+use vtax_units::drives_terminal;
+
 /// Columns of a line, at most.
 pub(crate) const WIDTH: usize = 100;
 
 /// Text from a run directory must not drive a terminal, and XML forbids some of it.
 pub(crate) fn printable(text: &str) -> String {
-    let bad = |c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}');
+    let bad = |c: char| drives_terminal(c) || matches!(c, '\u{fffe}' | '\u{ffff}');
     text.chars().map(|c| if bad(c) { '\u{fffd}' } else { c }).collect()
 }
 
@@ -35,7 +37,7 @@ pub(crate) fn wrap(text: &str, indent: &str) -> String {
             line.push(' ');
         }
         // A terminal must not be driven by what a service or a plan is called.
-        line.extend(word.chars().filter(|c| !c.is_control()));
+        line.extend(word.chars().filter(|c| !drives_terminal(*c)));
     }
     out + line.trim_end() + "\n"
 }

@@ -13,11 +13,11 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The same in files.
+/// The name of a verdict in files.
 pub(crate) fn name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Inconclusive => "inconclusive",
-        told => word(told),
+        other => word(other),
     }
 }
 

@@ -65,6 +65,7 @@ fn load(cell: &Cell, short: u64) -> LoadResult {
         generator: GeneratorUse::default(),
         samples: Vec::new(),
         details: Some(Details { ftp: Some(Box::new(details)), ..Details::default() }),
+        timeout: Nanos::ZERO,
     }
 }
 

@@ -68,6 +68,7 @@ fn taking(cell: &Cell, time: u64) -> LoadResult {
             http: Some(Box::new(HttpDetails { http2: Some(http2), ..HttpDetails::default() })),
             ..Details::default()
         }),
+        timeout: Nanos::ZERO,
     }
 }
 

@@ -9,6 +9,7 @@ Prints how many comparisons agree; ends with 1 and a line for each that doesn't.
 import json
 import math
 import sys
+from statistics import NormalDist
 
 ALPHA = 0.05
 
@@ -199,7 +200,7 @@ def place(trial):
 
 
 def measure(c, shared, least, most, apart):
-    """Adds standard error, degrees of freedom, the stretch for optional stopping, and what two levels need at 95 %."""
+    """Adds the scatter's squared standard error, its degrees of freedom, the stretch for optional stopping, and what levels need."""
     df, squared = c["n"] - 1, c["scatter"] / c["n"]
     if "welch" in c:
         squared, df = c["welch"]
@@ -207,22 +208,42 @@ def measure(c, shared, least, most, apart):
         weight, lent, variance = shared
         squared = max(squared, (weight * variance / c["n"] + df * squared) / (weight + df), variance / 10 / c["n"])
         df += lent
-    total = squared + c["unseen"]
-    c["df"] = (total / squared) ** 2 * df if squared > 0.0 else math.inf
+    c["squared"], c["df"] = squared, df if squared > 0.0 else math.inf
     c["stretch"] = 1.0 + 2.5 / c["n"] if most > least and c["n"] > least else 1.0
-    c["error"] = math.sqrt(total) * c["stretch"]
-    # Half the distance of two levels widens the 95 % interval, and others in proportion.
-    c["error"] += apart / 2.0 / t_value(ALPHA, c["df"])
+    # Half the distance of two levels widens the 95 % interval, and others as they widen the scatter.
+    c["levels"] = apart / 2.0 / t_value(ALPHA, c["df"]) if apart else 0.0
+
+
+def reach(c, t, z):
+    """How far so many standard errors of the scatter reach, and of what the resolution hides."""
+    return c["stretch"] * math.hypot(t * math.sqrt(c["squared"]), z * math.sqrt(c["unseen"])) + t * c["levels"]
 
 
 def half(c, level):
-    return t_value(level, c["df"]) * c["error"]
+    return reach(c, t_value(level, c["df"]), t_value(level, math.inf))
+
+
+def chance(c, distance):
+    """The level whose interval ends so far away."""
+    if distance <= 0.0:
+        return 1.0
+    if reach(c, 1.0, 1.0) == 0.0:
+        return 0.0
+    normal = lambda p: -NormalDist().inv_cdf(max(p, 1e-300) / 2.0)
+    low, high = 0.0, 1.0
+    beyond = lambda t: reach(c, t, normal(t_two_sided(t, c["df"])) if t > 0.0 else 0.0) > distance
+    while not beyond(high) and high < 1e9:
+        high *= 2.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if beyond(middle) else (middle, high)
+    return t_two_sided((low + high) / 2.0, c["df"])
 
 
 def claims(c, margin):
     """The p values of a difference, and of equality by two one-sided tests."""
     edge = math.log1p(margin)
-    beyond = lambda d: 1.0 if d <= 0.0 else t_two_sided(d / c["error"], c["df"]) if c["error"] > 0.0 else 0.0
+    beyond = lambda d: chance(c, d)
     if c["of"]["tax"] is None:
         # Only its lower end is known, or only its upper one: it can be nothing but worse, or better.
         return beyond(c["mean"] if c["of"]["at_least"] is not None else -c["mean"]), 1.0
@@ -249,7 +270,7 @@ def hommel(p):
 def differences(c, different, equal):
     """What of a comparison isn't as it was computed here."""
     of = c["of"]
-    near = lambda a, b: abs(math.log(a / b)) < 1e-4 * max(c["error"], 1e-9) + 1e-7
+    near = lambda a, b: abs(math.log(a / b)) < 5e-5 * max(half(c, ALPHA), 1e-9) + 1e-7
     ends = lambda h: (math.exp(c["mean"] - h), math.exp(c["mean"] + h))
     bound = of["tax"] is None
     if bound:
@@ -262,9 +283,7 @@ def differences(c, different, equal):
         if bound:
             break
         here = ends(half(c, level))
-        # Beyond 2000 degrees of freedom vtax takes 2000.
-        loose = 1e-3 * half(c, level) if c["df"] > 2000 else 0.0
-        if any(abs(math.log(a / b)) > loose + 1e-5 * half(c, level) + 1e-9 for a, b in zip(of[name], here)):
+        if any(abs(math.log(a / b)) > 1e-5 * half(c, level) + 1e-9 for a, b in zip(of[name], here)):
             yield f"{name} {of[name]} is {here}"
     here = "equivalent" if equal else "inconclusive"
     if different and not equal:

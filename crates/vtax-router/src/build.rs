@@ -9,7 +9,7 @@ use vtax_sys::netlink::{
     create_bridge, create_gre, create_veth, create_vrf, move_to, rename, set_mtu, set_switch, set_up,
     set_vrf,
 };
-use vtax_sys::{Context as _, NetNs, ethtool};
+use vtax_sys::{Context as _, NetNs, ethtool, sysctl};
 use vtax_topology::Prefix;
 use vtax_topology::blueprint::{Blueprint, Cable, Interface, Node, NodeKind, Tunnel};
 use vtax_topology::event::ALL;
@@ -141,14 +141,6 @@ fn open_doors(blueprint: &Blueprint, places: &[DoorPlace], spaces: &Spaces) -> R
     Ok(())
 }
 
-/// Writes a setting of this thread's network namespace; the kernel may have no such one.
-fn set_if_there(path: &str, value: &str) -> vtax_sys::Result<()> {
-    match std::fs::write(path, value) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other.context("write", path),
-    }
-}
-
 /// What makes an interface an end of its cable; `None` for one that does nothing to packets.
 pub(crate) fn shape(index: u32, cable: &Cable) -> Option<Request> {
     if cable.wire.is_emulated() {
@@ -202,14 +194,13 @@ fn furnish(node: &Node, interfaces: &[Placed<'_>]) -> vtax_sys::Result<()> {
         }
         if let NodeKind::Router(_) = node.kind {
             // It was made with the host's settings, of which the stricter counts.
-            set_if_there(&format!("/proc/sys/net/ipv4/conf/{}/rp_filter", interface.name), "0")?;
+            sysctl::set_if_there(&format!("ipv4/conf/{}/rp_filter", interface.name), "0")?;
         }
         if !interface.addresses.is_empty() {
-            // No neighbour or router discovery: packets that no workload sent.
-            set_if_there(&format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", interface.name), "1")?;
+            sysctl::disable_ipv6(&interface.name)?;
         }
         if interface.labels {
-            let path = format!("/proc/sys/net/mpls/conf/{}/input", interface.name);
+            let path = sysctl::path(&format!("mpls/conf/{}/input", interface.name));
             std::fs::write(&path, "1").context("let packets with labels in", path)?;
         }
         requests.extend(interface.addresses.iter().map(|prefix| address(index, *prefix)));
@@ -226,15 +217,14 @@ fn address(index: u32, prefix: Prefix) -> Request {
 
 /// What makes a namespace a router.
 fn forward(labels: bool) -> vtax_sys::Result<()> {
-    let set = |path: &str, value: &str| std::fs::write(path, value).context("write", path);
-    set("/proc/sys/net/ipv4/ip_forward", "1")?;
+    sysctl::set("ipv4/ip_forward", "1")?;
     // A packet may come by another way than its answer leaves.
-    set("/proc/sys/net/ipv4/conf/all/rp_filter", "0")?;
-    set("/proc/sys/net/ipv4/conf/default/rp_filter", "0")?;
+    sysctl::set("ipv4/conf/all/rp_filter", "0")?;
+    sysctl::set("ipv4/conf/default/rp_filter", "0")?;
     // Of several equal ways a conversation takes one by its ports too, not by its addresses alone.
-    set_if_there("/proc/sys/net/ipv4/fib_multipath_hash_policy", "1")?;
+    sysctl::set_if_there("ipv4/fib_multipath_hash_policy", "1")?;
     if labels {
-        set("/proc/sys/net/mpls/platform_labels", LABELS)?;
+        sysctl::set("mpls/platform_labels", LABELS)?;
     }
     Ok(())
 }

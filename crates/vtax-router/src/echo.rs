@@ -118,12 +118,12 @@ fn reply(packet: &[u8], from: Ipv4Addr, identifier: u16) -> Option<u8> {
 }
 
 /// Hears frames on an interface of a node.
-pub(crate) struct Ear {
+pub(crate) struct FrameListener {
     socket: OwnedFd,
     inbox: Inbox,
 }
 
-impl Ear {
+impl FrameListener {
     /// Begins to listen.
     pub(crate) fn open(node: &NetNs, interface: &str) -> vtax_sys::Result<Self> {
         let socket = node.run(|| {

@@ -9,9 +9,9 @@ use vtax_units::Nanos;
 
 use crate::build;
 use crate::error::{Result, RouterError, While};
-use crate::lab::Lab;
+use crate::lab::RouterLab;
 
-impl Lab {
+impl RouterLab {
     /// Does it; when it was done, in nanoseconds since 1970.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ use vtax_units::Bytes;
 
 use crate::build::directory;
 use crate::error::{OnPath, Result, RouterError, While};
+use crate::lab::CommandOutcome;
 use crate::machine::{CONFIGURATION, DAEMONS, VTYSH};
 use crate::vty::Vty;
 
@@ -107,8 +108,8 @@ impl Process {
         self.output.metadata().map_or(0, |data| data.len())
     }
 
-    /// Waits for its end, no longer than `within` nor beyond `most` bytes of output: whether it ended well, how, and what it printed.
-    fn result(&self, within: Duration, most: u64) -> Result<(bool, String, String)> {
+    /// Waits for its end, no longer than `within` nor beyond `most` bytes of output.
+    fn outcome(&self, within: Duration, most: u64) -> Result<CommandOutcome> {
         let what = || "wait for a command".to_owned();
         let until = Instant::now() + within;
         let limit = || format!("more than {}", Bytes(most));
@@ -124,15 +125,17 @@ impl Process {
                     true => format!("it printed {}", limit()),
                     false => format!("it had no end after {} s", within.as_secs()),
                 };
-                return Ok((false, format!("a kill, as {why}"), start_of(&self.output, most)));
+                let (status, output) = (format!("a kill, as {why}"), start_of(&self.output, most));
+                return Ok(CommandOutcome { success: false, status, output });
             }
         }
         let ended = self.handle.wait().during(what)?;
         let output = start_of(&self.output, most);
         if self.printed() > most {
-            return Ok((false, format!("{ended}, but it printed {}; the rest is left out", limit()), output));
+            let status = format!("{ended}, but it printed {}; the rest is left out", limit());
+            return Ok(CommandOutcome { success: false, status, output });
         }
-        Ok((ended.success(), ended.to_string(), output))
+        Ok(CommandOutcome { success: ended.success(), status: ended.to_string(), output })
     }
 }
 
@@ -175,17 +178,17 @@ pub(crate) fn log(router: &str, daemon: Daemon) -> PathBuf {
     Path::new(SOCKETS).join(router).join(format!("{}.log", daemon.program()))
 }
 
-/// Runs a program in a node to its end, or until it has had its time or printed too much: whether it ended well, how, and what it printed.
+/// Runs a program in a node to its end, or until it has had its time or printed too much.
 pub(crate) fn run(
     space: &NetNs,
     program: &Path,
     words: &[String],
     within: Duration,
-) -> Result<(bool, String, String)> {
+) -> Result<CommandOutcome> {
     let namespace = space.try_clone().during(|| "enter a node".to_owned())?;
     let name = words.first().map_or("command", String::as_str).to_owned();
     let process = Process::start(Spawn::new(program, words).join_net(namespace.into()), &name)?;
-    process.result(within, MOST_OUTPUT)
+    process.outcome(within, MOST_OUTPUT)
 }
 
 impl Router {
@@ -275,19 +278,19 @@ impl Router {
     fn configure(&self, space: &NetNs) -> Result<()> {
         let words = ["vtysh", "-N", &self.name, "-b"].map(str::to_owned);
         let within = CONFIGURED_WITHIN + LINE_WITHIN * self.lines();
-        let (well, how, output) = run(space, Path::new(VTYSH), &words, within)?;
+        let CommandOutcome { success, status, output } = run(space, Path::new(VTYSH), &words, within)?;
         let complaints = complaints(&output);
         if complaints.is_empty() {
             let output = output.trim().chars().take(500).collect();
-            let failed =
-                || RouterError::Command { node: self.name.clone(), command: words.join(" "), how, output };
-            return if well { Ok(()) } else { Err(failed()) };
+            let (node, command) = (self.name.clone(), words.join(" "));
+            let failed = || RouterError::Command { node, command, how: status, output };
+            return if success { Ok(()) } else { Err(failed()) };
         }
         let told = complaints.iter().take(10).map(|(line, words)| match line {
             Some(line) => format!("line {line}: {words}"),
             None => words.clone(),
         });
-        let what = format!("{} ({how})", told.collect::<Vec<_>>().join("; "));
+        let what = format!("{} ({status})", told.collect::<Vec<_>>().join("; "));
         Err(RouterError::Configuration { router: self.name.clone(), what })
     }
 
@@ -373,9 +376,9 @@ mod tests {
     #[test]
     fn a_command_that_prints_without_end_is_ended_with_all_that_it_started() {
         let process = shell("yes; true");
-        let (well, how, output) = process.result(LONG, 4_096).unwrap();
+        let done = process.outcome(LONG, 4_096).unwrap();
         assert_eq!(
-            (well, how.as_str(), output.len()),
+            (done.success, done.status.as_str(), done.output.len()),
             (false, "a kill, as it printed more than 4KiB", 4_096)
         );
         // What was killed may still be in a last call.
@@ -392,11 +395,12 @@ mod tests {
 
     #[test]
     fn output_that_is_cut_is_told() {
-        let of = |script: &str| shell(script).result(LONG, 100).unwrap();
-        let (well, how, output) = of("printf '%0101d' 0");
-        assert!(!well && how == "exit code 0, but it printed more than 100B; the rest is left out", "{how}");
-        assert_eq!(output.len(), 100);
-        assert_eq!(of("printf '%0100d' 0; exit 3"), (false, "exit code 3".to_owned(), "0".repeat(100)));
+        let of = |script: &str| shell(script).outcome(LONG, 100).unwrap();
+        let cut = of("printf '%0101d' 0");
+        let told = "exit code 0, but it printed more than 100B; the rest is left out";
+        assert_eq!((cut.success, cut.status.as_str(), cut.output.len()), (false, told, 100));
+        let (status, output) = ("exit code 3".to_owned(), "0".repeat(100));
+        assert_eq!(of("printf '%0100d' 0; exit 3"), CommandOutcome { success: false, status, output });
     }
 
     #[test]
@@ -406,8 +410,8 @@ mod tests {
         while process.printed() < 3_000 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let (well, how, output) = process.result(Duration::ZERO, 4_096).unwrap();
-        assert_eq!((well, how.as_str()), (false, "a kill, as it had no end after 0 s"));
-        assert_eq!((output.len(), &output[2_999..]), (3_000, "7"));
+        let done = process.outcome(Duration::ZERO, 4_096).unwrap();
+        assert_eq!((done.success, done.status.as_str()), (false, "a kill, as it had no end after 0 s"));
+        assert_eq!((done.output.len(), &done.output[2_999..]), (3_000, "7"));
     }
 }

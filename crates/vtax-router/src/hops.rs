@@ -14,11 +14,11 @@ use vtax_sys::datagrams::{BATCH_MAX, Inbox};
 use vtax_sys::netlink::Netlink;
 use vtax_sys::{Context as _, packets};
 use vtax_topology::Prefix;
-use vtax_topology::hops::{Hops, MOST_SIGHTINGS, Place, Sighting, hops};
+use vtax_topology::hops::{CapturePoint, Hops, MOST_SIGHTINGS, Sighting, hops};
 use vtax_wire::packet_id::packet_id;
 
 use crate::error::{Result, RouterError, While};
-use crate::lab::Lab;
+use crate::lab::RouterLab;
 use crate::sieve::{KEPT, PROGRAM};
 
 /// The longest that packets are captured.
@@ -41,8 +41,8 @@ pub(crate) struct Watched {
 #[derive(Debug)]
 struct Capture {
     socket: OwnedFd,
-    /// The number of its place.
-    place: usize,
+    /// The number of its point.
+    point: usize,
 }
 
 /// The networks of client and service.
@@ -53,7 +53,7 @@ struct Edges {
 }
 
 impl Edges {
-    fn of(lab: &Lab) -> Result<Self> {
+    fn of(lab: &RouterLab) -> Result<Self> {
         let of = |name: &str| {
             let door = lab.blueprint().doors.iter().find(|door| door.name == name);
             let address = door.and_then(|door| door.interface.addresses.first());
@@ -73,39 +73,38 @@ impl Edges {
 }
 
 /// Every interface of a lab that leads anywhere, by node and name.
-fn places(lab: &Lab) -> Vec<(Place, String)> {
+fn points(lab: &RouterLab) -> Vec<(CapturePoint, String)> {
     let mut found = Vec::new();
     for cable in &lab.blueprint().cables {
         found.extend(cable.ends.iter().map(|end| {
-            let place = Place { router: end.node.clone(), cable: Some(cable.name.clone()) };
-            (place, end.interface.name.clone())
+            let point = CapturePoint { router: end.node.clone(), cable: Some(cable.name.clone()) };
+            (point, end.interface.name.clone())
         }));
     }
     found.extend(
-        lab.blueprint()
-            .doors
-            .iter()
-            .map(|door| (Place { router: door.node.clone(), cable: None }, door.interface.name.clone())),
+        lab.blueprint().doors.iter().map(|door| {
+            (CapturePoint { router: door.node.clone(), cable: None }, door.interface.name.clone())
+        }),
     );
     found
 }
 
 impl Watched {
     /// Begins to capture at every interface.
-    pub(crate) fn start(lab: &Lab) -> Result<Self> {
+    pub(crate) fn start(lab: &RouterLab) -> Result<Self> {
         let edges = Edges::of(lab)?;
         let (mut captures, mut all) = (Vec::new(), Vec::new());
-        for (number, (place, interface)) in places(lab).into_iter().enumerate() {
+        for (number, (point, interface)) in points(lab).into_iter().enumerate() {
             let open = || {
                 let index = Netlink::open()?.link(&interface)?.index;
                 let socket = packets::open(index, BUFFER)?;
                 packets::attach_filter(socket.as_fd(), &PROGRAM)?;
                 Ok(socket)
             };
-            let what = || format!("capture packets of {interface} at {}", place.router);
+            let what = || format!("capture packets of {interface} at {}", point.router);
             captures
-                .push(Capture { socket: lab.space(&place.router)?.run(open).during(what)?, place: number });
-            all.push(place);
+                .push(Capture { socket: lab.space(&point.router)?.run(open).during(what)?, point: number });
+            all.push(point);
         }
         let over = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&over);
@@ -135,7 +134,7 @@ impl Drop for Watched {
 }
 
 /// Takes what is captured until it is told to stop, or has enough, and tells what it says.
-fn look(captures: Vec<Capture>, places: &[Place], edges: Edges, over: &AtomicBool) -> Hops {
+fn look(captures: Vec<Capture>, points: &[CapturePoint], edges: Edges, over: &AtomicBool) -> Hops {
     let began = Instant::now();
     let mut inbox = Inbox::new(BATCH_MAX, KEPT as usize);
     let mut sightings = Vec::new();
@@ -153,7 +152,7 @@ fn look(captures: Vec<Capture>, places: &[Place], edges: Edges, over: &AtomicBoo
     let looked = began.elapsed().into();
     let missed = captures.iter().filter_map(|capture| packets::dropped(capture.socket.as_fd()).ok()).sum();
     drop(captures);
-    Hops { looked, missed, hops: hops(places, sightings), problem: None }
+    Hops { looked, missed, hops: hops(points, sightings), problem: None }
 }
 
 /// Takes what waits at an interface.
@@ -167,7 +166,7 @@ fn take(capture: &Capture, inbox: &mut Inbox, edges: Edges, into: &mut Vec<Sight
             if let Some(((packet, up), at)) = found
                 && into.len() < MOST_SIGHTINGS
             {
-                into.push(Sighting { packet, up, place: capture.place, at });
+                into.push(Sighting { packet, up, point: capture.point, at });
             }
         }
     }

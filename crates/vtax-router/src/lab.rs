@@ -1,4 +1,4 @@
-//! A lab: everything of a blueprint, built and running.
+//! A router lab: everything of a blueprint, built and running.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -54,9 +54,22 @@ pub struct Raised {
     pub version: String,
 }
 
+/// What a command in a node came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandOutcome {
+    /// Whether it ended well.
+    #[serde(rename = "well")]
+    pub success: bool,
+    /// How it ended: `exit code 1`.
+    #[serde(rename = "how")]
+    pub status: String,
+    /// What it printed, both streams.
+    pub output: String,
+}
+
 /// What streams of probes found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct ProbeStreamResult {
     /// Time between two probes.
     pub interval: Nanos,
     /// How late a probe was sent at most.
@@ -76,27 +89,27 @@ fn program_of(words: &[String]) -> Result<PathBuf> {
     found.ok_or_else(|| RouterError::Unknown(format!("there is no program `{program}`")))
 }
 
-/// Runs a command in this process's own network namespace: whether it ended well, how, and what it printed.
+/// Runs a command in this process's own network namespace.
 ///
 /// # Errors
 ///
 /// Where there is no such program, or it can't be started.
-pub fn run_here(words: &[String]) -> Result<(bool, String, String)> {
+pub fn run_here(words: &[String]) -> Result<CommandOutcome> {
     run_in(&NetNs::current().during(|| "run a command".to_owned())?, words)
 }
 
-/// Runs a command in a network namespace: whether it ended well, how, and what it printed.
+/// Runs a command in a network namespace.
 ///
 /// # Errors
 ///
 /// Where there is no such program, or it can't be started.
-pub fn run_in(space: &NetNs, words: &[String]) -> Result<(bool, String, String)> {
+pub fn run_in(space: &NetNs, words: &[String]) -> Result<CommandOutcome> {
     frr::run(space, &program_of(words)?, words, COMMAND_WITHIN)
 }
 
-/// A lab that stands; taken down when dropped.
+/// The routers of a blueprint, built and running; taken down when dropped.
 #[derive(Debug)]
-pub struct Lab {
+pub struct RouterLab {
     blueprint: Blueprint,
     routers: BTreeMap<String, Router>,
     watch: Option<Watch>,
@@ -108,7 +121,7 @@ pub struct Lab {
     spaces: Spaces,
 }
 
-impl Lab {
+impl RouterLab {
     /// Builds a blueprint, starts its routers and waits until they agree, at most for `patience`. `scratch` is an empty
     /// directory of this node's own.
     ///
@@ -159,10 +172,10 @@ impl Lab {
         for node in &self.blueprint.nodes {
             for words in &node.commands {
                 let words = self.words_at(&node.name, words);
-                let (well, how, output) = run_in(self.space(&node.name)?, &words)?;
-                if !well {
-                    let command = words.join(" ");
-                    return Err(RouterError::Command { node: node.name.clone(), command, how, output });
+                let CommandOutcome { success, status, output } = run_in(self.space(&node.name)?, &words)?;
+                if !success {
+                    let (node, command) = (node.name.clone(), words.join(" "));
+                    return Err(RouterError::Command { node, command, how: status, output });
                 }
             }
         }
@@ -277,13 +290,13 @@ impl Lab {
     /// # Errors
     ///
     /// Where none are under way.
-    pub fn stop_streams(&mut self, times: &[(Nanos, Nanos)]) -> Result<Found> {
+    pub fn stop_streams(&mut self, times: &[(Nanos, Nanos)]) -> Result<ProbeStreamResult> {
         let none = || RouterError::Unknown("no probes are under way".to_owned());
         let Streamed { streams, late } = self.streams.take().ok_or_else(none)?.finish();
         let interval = streams[0].interval;
         let convergence =
             times.iter().map(|(from, to)| streams.each_ref().map(|stream| stream.after(*from, *to)));
-        Ok(Found { interval, late, convergence: convergence.collect() })
+        Ok(ProbeStreamResult { interval, late, convergence: convergence.collect() })
     }
 
     /// Begins to capture packets between client and service at both ends of every hop, for ten seconds at most.
@@ -314,7 +327,7 @@ impl Lab {
         let program = Path::new(machine::DAEMONS).join("zebra");
         let said = self.space(name).and_then(|space| frr::run(space, &program, &words, COMMAND_WITHIN));
         match said {
-            Ok((_, _, output)) => output.lines().next().unwrap_or_default().to_owned(),
+            Ok(done) => done.output.lines().next().unwrap_or_default().to_owned(),
             Err(error) => chain(&error),
         }
     }

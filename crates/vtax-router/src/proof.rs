@@ -10,10 +10,10 @@ use vtax_topology::frr::Daemon;
 use vtax_topology::state;
 use vtax_units::Nanos;
 
-use crate::echo::{self, Ear};
+use crate::echo::{self, FrameListener};
 use crate::error::{Result, RouterError, While};
 use crate::frr;
-use crate::lab::Lab;
+use crate::lab::RouterLab;
 use crate::vty::Vty;
 
 /// Time between two looks.
@@ -84,7 +84,7 @@ fn route(answers: &mut Answers, router: &str, vrf: Option<&str>, destination: Pr
 
 /// Waits until everything holds that is expected, and tells when each stage was reached, from `started`.
 pub(crate) fn prove(
-    lab: &Lab,
+    lab: &RouterLab,
     expectations: &[Expectation],
     started: Instant,
     until: Instant,
@@ -119,7 +119,7 @@ pub(crate) fn prove(
 }
 
 /// Waits for the next look; an error once the time is over, or where a daemon has ended.
-fn wait(lab: &Lab, missing: &[&Expectation], until: Instant) -> Result<()> {
+fn wait(lab: &RouterLab, missing: &[&Expectation], until: Instant) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -139,21 +139,21 @@ fn wait(lab: &Lab, missing: &[&Expectation], until: Instant) -> Result<()> {
 }
 
 /// Asks the far end for an echo while frames are listened to; `None` where not all is as expected yet.
-fn reach(lab: &Lab, expected: &[&Expectation]) -> Result<Option<Reached>> {
+fn reach(lab: &RouterLab, expected: &[&Expectation]) -> Result<Option<Reached>> {
     let mut found = Reached::default();
     let what = || "ask the far end for an echo".to_owned();
     for expectation in expected {
         let Expectation::Reach { router, vrf, source, address, least, most } = expectation else { continue };
-        let mut ears = Vec::new();
+        let mut listeners = Vec::new();
         for stack in expected {
             let Expectation::Stack { router, interface, labels } = stack else { continue };
-            ears.push((Ear::open(lab.space(router)?, interface).during(what)?, *labels));
+            listeners.push((FrameListener::open(lab.space(router)?, interface).during(what)?, *labels));
         }
         let ttl = ask(lab, router, vrf.as_deref(), [*source, *address])?;
         let Some(ttl) = ttl.filter(|ttl| (*least..=*most).contains(ttl)) else { return Ok(None) };
         found.ttl = Some(ttl);
-        for (mut ear, labels) in ears {
-            let heard = ear.deepest();
+        for (mut listener, labels) in listeners {
+            let heard = listener.deepest();
             if u32::try_from(heard.len()).unwrap_or(u32::MAX) < labels {
                 return Ok(None);
             }
@@ -163,7 +163,7 @@ fn reach(lab: &Lab, expected: &[&Expectation]) -> Result<Option<Reached>> {
     Ok(Some(found))
 }
 
-fn ask(lab: &Lab, router: &str, vrf: Option<&str>, way: [Ipv4Addr; 2]) -> Result<Option<u8>> {
+fn ask(lab: &RouterLab, router: &str, vrf: Option<&str>, way: [Ipv4Addr; 2]) -> Result<Option<u8>> {
     let what = || format!("ask {} for an echo from {router}", way[1]);
     echo::once(lab.space(router)?, vrf, way, ECHO_WITHIN).during(what)
 }

@@ -21,7 +21,7 @@ use vtax_topology::convergence::Stream;
 use vtax_units::Nanos;
 
 use crate::error::{Result, RouterError, While};
-use crate::lab::Lab;
+use crate::lab::RouterLab;
 
 /// Port of the probes at both ends.
 const PORT: u16 = 5299;
@@ -65,14 +65,14 @@ pub(crate) struct Streamed {
     pub(crate) late: Nanos,
 }
 
-fn end<'a>(lab: &'a Lab, name: &str) -> Result<(&'a Door, Ipv4Addr)> {
+fn end<'a>(lab: &'a RouterLab, name: &str) -> Result<(&'a Door, Ipv4Addr)> {
     let door = lab.blueprint().doors.iter().find(|door| door.name == name);
     let found = door.and_then(|door| Some((door, door.interface.addresses.first()?.address)));
     found.ok_or_else(|| RouterError::Unknown(format!("this topology has no edge `{name}` with an address")))
 }
 
 /// A socket at an edge, in its VRF.
-fn open(lab: &Lab, door: &Door, address: Ipv4Addr) -> Result<OwnedFd> {
+fn open(lab: &RouterLab, door: &Door, address: Ipv4Addr) -> Result<OwnedFd> {
     let what = || format!("open a socket for probes at {}", door.node);
     let vrf = door.interface.vrf.clone();
     let make = move || -> vtax_sys::Result<OwnedFd> {
@@ -105,7 +105,7 @@ fn number(bytes: &[u8]) -> Option<u64> {
 
 impl Streams {
     /// Begins to send, one probe each way every `interval`.
-    pub(crate) fn start(lab: &Lab, interval: Nanos) -> Result<Self> {
+    pub(crate) fn start(lab: &RouterLab, interval: Nanos) -> Result<Self> {
         if !(LEAST_INTERVAL..=MOST_INTERVAL).contains(&interval) {
             let what = format!("probes are {LEAST_INTERVAL} to {MOST_INTERVAL} apart, not {interval}");
             return Err(RouterError::Unknown(what));

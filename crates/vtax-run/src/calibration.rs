@@ -187,7 +187,7 @@ pub struct Foresight {
     pub metric: String,
     /// The smallest tax that `repeat.min` rounds tell in four runs of five; `None` where they tell none.
     pub with_min: Option<f64>,
-    /// The same for `repeat.max` rounds.
+    /// The smallest tax that `repeat.max` rounds tell in four runs of five; `None` where they tell none.
     pub with_max: Option<f64>,
 }
 

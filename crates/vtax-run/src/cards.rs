@@ -2,6 +2,7 @@
 
 use vtax_lab::{Sut, Testbed};
 use vtax_sys::netlink::LinkStats;
+use vtax_units::fact;
 
 use crate::probes::role;
 
@@ -26,7 +27,7 @@ impl Cards {
                 ]
             };
             let shares = words(&counted.map(bytes).collect::<Vec<_>>());
-            Some((format!("{}.cards", role(sut.node.name())), shares))
+            Some((fact::of_node(role(sut.node.name()), fact::CARDS), shares))
         };
         testbed.suts.iter().zip(self.0).filter_map(told)
     }

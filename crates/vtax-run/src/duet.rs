@@ -1,17 +1,16 @@
 //! Two trials at the same time, each on a testbed of its own.
 
-use vtax_lab::{Lab, Slot};
+use vtax_lab::{CpuHalf, Lab, Slot};
 
 use crate::barrier::parties;
 use crate::trial::{Trial, enders};
 
-/// Makes both trials; what went wrong is in their records. The first has the upper half of the CPUs where
-/// `upper` says so.
-pub(crate) fn make(pair: &mut [Trial<'_>; 2], lab: &mut Lab, upper: bool) {
+/// Makes both trials; what went wrong is in their records. The first has this half of the CPUs, the second the other.
+pub(crate) fn make(pair: &mut [Trial<'_>; 2], lab: &mut Lab, half: CpuHalf) {
     let [one, other] = pair;
     let built = [
-        one.build(lab, Slot::Paired { second: false, upper }),
-        other.build(lab, Slot::Paired { second: true, upper: !upper }),
+        one.build(lab, Slot::Paired { second: false, half }),
+        other.build(lab, Slot::Paired { second: true, half: half.other() }),
     ];
     one.setting.stop.watch(built.iter().flatten().flat_map(enders).collect());
     std::thread::scope(|scope| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, ServiceReady};
-use vtax_lab::{Lab, LabOptions};
+use vtax_lab::{CpuHalf, Lab, LabOptions};
 use vtax_plan::model::{Budget, Cell, Environment, EnvironmentKind, Plan};
 use vtax_probe::others::Others;
 use vtax_probe::{Probe, Scope};
@@ -14,21 +14,21 @@ use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
 use vtax_store::record::TrialRecord;
 use vtax_store::{Provenance, TrialWriter};
 use vtax_sys::chain;
-use vtax_units::Bytes;
+use vtax_units::{Bytes, fact};
 use vtax_vm::Cache;
 
 use crate::duet;
 use crate::error::RunError;
 use crate::failover::skipped;
 use crate::guests::{Guests, PairSupport};
+use crate::manual_testbed::{BuiltManualTestbed, ManualTestbed, ManualTestbedError};
 use crate::observe::Observer;
-use crate::order::Order;
 use crate::provision::Provisions;
 use crate::quiesce::Quiesce;
 use crate::runner::Executor;
-use crate::standing::{Standing, StandingError, Stood};
 use crate::stop::Stop;
 use crate::trial::{Setting, Trial};
+use crate::trial_request::TrialRequest;
 
 /// Memory that QEMU takes beside its guest's, at the least.
 const QEMU_MEMORY: Bytes = Bytes::from_mib(64);
@@ -65,7 +65,7 @@ impl LabExecutor {
     ) -> Result<Self, RunError> {
         let mut provisions = Provisions::default();
         let mut guests = Guests::prepare(plan, pairs, &mut provisions, observer);
-        options.guest = guests.guest.clone();
+        options.guest_template = guests.template.clone();
         let mut notes = std::mem::take(&mut guests.notes);
         notes.extend(skipped(plan));
         notes.extend(vtax_plan::estimate::left_out(plan));
@@ -102,20 +102,20 @@ impl LabExecutor {
     /// # Errors
     ///
     /// Where something is refused or missing; what was built until then is taken down.
-    pub fn stand(
+    pub fn build_manual_testbed(
         &mut self,
         plan: &Plan,
         cell: &Cell,
         service: bool,
         observer: &dyn Observer,
-    ) -> Result<Stood, StandingError> {
+    ) -> Result<BuiltManualTestbed, ManualTestbedError> {
         let provisioning = if service {
             let found = self.provisions.for_cell(cell, observer, &mut self.notes);
-            Some(found.map_err(StandingError::Unknown)?)
+            Some(found.map_err(ManualTestbedError::Unknown)?)
         } else {
             None
         };
-        Standing::of_cell(&mut self.lab, plan, cell, provisioning)
+        ManualTestbed::of_cell(&mut self.lab, plan, cell, provisioning)
     }
 
     /// Why this cell can't be measured on this host, with the way out; `None` where it can.
@@ -271,13 +271,13 @@ fn no_tap() -> Option<String> {
 impl LabExecutor {
     /// A trial about to be made, its subscribers provided for.
     fn prepare<'a>(&mut self, setting: Setting<'a>) -> Trial<'a> {
-        let provisioning = self.provisions.for_cell(setting.order.cell, setting.observer, &mut self.notes);
+        let provisioning = self.provisions.for_cell(setting.request.cell, setting.observer, &mut self.notes);
         Trial::new(setting, provisioning)
     }
 
     /// Writes a trial's files and takes note of what it tells about all.
     fn write(&mut self, mut trial: Trial<'_>, files: &mut TrialWriter) -> Result<TrialRecord, RunError> {
-        let cell = trial.setting.order.cell;
+        let cell = trial.setting.request.cell;
         let environment = cell.environment.name.clone();
         self.notes.append(&mut trial.learnt.notes);
         self.nodes.append(&mut trial.learnt.nodes);
@@ -288,11 +288,11 @@ impl LabExecutor {
         // Where an environment has several cards, each is told.
         let card = cell.parameters.get("nic").map(|card| format!(".nic-{card}")).unwrap_or_default();
         for (key, value) in &record.facts {
-            if let Some(node) = key.strip_suffix(".limits") {
+            if let Some(node) = fact::node_of(key, fact::LIMITS) {
                 self.limits.insert(format!("{environment}/{node}"), value.clone());
-            } else if let Some(node) = key.strip_suffix(".card") {
+            } else if let Some(node) = fact::node_of(key, fact::CARD) {
                 self.facts.insert(format!("card.{environment}{card}/{node}"), value.clone());
-            } else if let Some(node) = key.strip_suffix(".machine") {
+            } else if let Some(node) = fact::node_of(key, fact::MACHINE) {
                 // Where roles are drawn, a node is now on this host, now on that.
                 let known = self.facts.entry(format!("machine.{environment}/{node}")).or_default();
                 if known.is_empty() {
@@ -300,7 +300,7 @@ impl LabExecutor {
                 } else if !known.split("; ").any(|one| one == value) {
                     *known += &format!("; {value}");
                 }
-            } else if key.starts_with("vm.") || key.starts_with("container.") {
+            } else if key.starts_with(fact::VM) || key.starts_with(fact::CONTAINER) {
                 self.facts.insert(key.clone(), value.clone());
             }
         }
@@ -311,7 +311,7 @@ impl LabExecutor {
 impl Executor for LabExecutor {
     fn trial(
         &mut self,
-        order: &Order<'_>,
+        request: &TrialRequest<'_>,
         files: &mut TrialWriter,
         observer: &dyn Observer,
     ) -> Result<Option<TrialRecord>, RunError> {
@@ -322,7 +322,7 @@ impl Executor for LabExecutor {
         }
         let began = Instant::now();
         let others = self.others.clone();
-        let setting = Setting { order, budget: &budget, observer, stop: &stop, others: others.as_deref() };
+        let setting = Setting { request, budget: &budget, observer, stop: &stop, others: others.as_deref() };
         let mut trial = self.prepare(setting);
         trial.make(&mut self.lab);
         if self.stop.asked() {
@@ -335,7 +335,7 @@ impl Executor for LabExecutor {
 
     fn pair(
         &mut self,
-        orders: [&Order<'_>; 2],
+        requests: [&TrialRequest<'_>; 2],
         [first, second]: [&mut TrialWriter; 2],
         observer: &dyn Observer,
     ) -> Result<Option<[TrialRecord; 2]>, RunError> {
@@ -347,10 +347,11 @@ impl Executor for LabExecutor {
         let began = Instant::now();
         let others = self.others.clone();
         let others = others.as_deref();
-        let setting = |order| Setting { order, budget: &budget, observer, stop: &stop, others };
-        let mut pair = orders.map(|order| self.prepare(setting(order)));
+        let setting = |request| Setting { request, budget: &budget, observer, stop: &stop, others };
+        let mut pair = requests.map(|request| self.prepare(setting(request)));
         // Sides change halves from round to round: no two CPUs are quite the same.
-        duet::make(&mut pair, &mut self.lab, orders[0].round % 2 == 1);
+        let half = if requests[0].round % 2 == 1 { CpuHalf::Upper } else { CpuHalf::Lower };
+        duet::make(&mut pair, &mut self.lab, half);
         if self.stop.asked() {
             return Ok(None);
         }
@@ -382,17 +383,17 @@ impl Executor for LabExecutor {
         }
         provenance.limits.extend(self.limits.clone());
         provenance.facts.extend(self.facts.clone());
-        if let Some(guest) = self.lab.guest() {
-            let kind = guest.accelerator().word().to_owned();
-            provenance.accelerator = Some(AcceleratorFacts { kind, reason: guest.proof().detailed() });
-            let command = self.facts.get("vm.command").map(|c| vec![c.clone()]).unwrap_or_default();
+        if let Some(template) = self.lab.guest_template() {
+            let kind = template.accelerator().word().to_owned();
+            provenance.accelerator = Some(AcceleratorFacts { kind, reason: template.proof().detailed() });
+            let command = self.facts.get(fact::VM_COMMAND).map(|c| vec![c.clone()]).unwrap_or_default();
             provenance.qemu = Some(ProgramFacts {
-                version: guest.qemu().version.clone(),
+                version: template.qemu().version.clone(),
                 command,
                 ..ProgramFacts::default()
             });
         }
-        if let Some(runtime) = self.facts.get("container.runtime") {
+        if let Some(runtime) = self.facts.get(fact::CONTAINER_RUNTIME) {
             let version = runtime.clone();
             provenance.container_runtime = Some(ProgramFacts { version, ..ProgramFacts::default() });
         }

@@ -8,7 +8,7 @@ use vtax_plan::model::{BALLOON, Cell, EnvironmentKind, Plan, Vhost};
 use vtax_service::installed_files;
 use vtax_sys::chain;
 use vtax_vm::ft::PairQemu;
-use vtax_vm::{Cache, Guest, GuestOptions, GuestRoot, ImageContents, RootImage, root_image};
+use vtax_vm::{Cache, GuestRoot, GuestTemplate, GuestTemplateOptions, ImageContents, RootImage, root_image};
 
 use crate::failover::tolerance;
 use crate::observe::{Observer, RunEvent};
@@ -33,7 +33,7 @@ impl PairSupport {
 /// What guests boot, or why there are none.
 #[derive(Debug, Default)]
 pub(crate) struct Guests {
-    pub(crate) guest: Option<Arc<Guest>>,
+    pub(crate) template: Option<Arc<GuestTemplate>>,
     /// Why there is none, where the plan needs one.
     pub(crate) missing: Option<String>,
     pub(crate) notes: Vec<String>,
@@ -51,13 +51,13 @@ impl Guests {
     /// Why the system under test of a cell would have no network: its kernel has no driver for the card, or the host's nothing that
     /// moves its packets.
     pub(crate) fn without_driver(&self, cell: &Cell) -> Option<String> {
-        let (card, guest) = (cell.environment.kind.nic()?, self.guest.as_ref()?);
-        if cell.environment.kind.tuning().vhost == Vhost::On && !guest.vhost() {
+        let (card, template) = (cell.environment.kind.nic()?, self.template.as_ref()?);
+        if cell.environment.kind.tuning().vhost == Vhost::On && !template.vhost() {
             let why = "`nic_vhost: on` needs `/dev/vhost-net` (`sudo modprobe vhost_net`) and guests on KVM; `auto` uses \
                        them where they are";
             return Some(why.to_owned());
         }
-        let kernel = guest.kernel();
+        let kernel = template.kernel();
         let module = card.module().filter(|module| kernel.lacks(module))?;
         Some(format!(
             "the kernel that guests boot, {}, has no module `{module}` for the network card `{}`; a distribution's \
@@ -69,7 +69,7 @@ impl Guests {
 
     /// Why virtual machines of a cell would have no balloons: their kernel has no driver for them.
     pub(crate) fn without_balloons(&self, cell: &Cell) -> Option<String> {
-        let kernel = self.guest.as_ref()?.kernel();
+        let kernel = self.template.as_ref()?.kernel();
         (cell.has_balloons() && kernel.lacks(BALLOON)).then(|| {
             format!(
                 "the kernel that guests boot, {}, has no module `{BALLOON}`, which `consolidation: {{memory: ballooned}}` \
@@ -97,16 +97,17 @@ impl Guests {
         let mut guests = Self::default();
         let modules = modules(plan);
         let prepared = match &pairs.0 {
-            None => Ok(GuestOptions::of_user()),
+            None => Ok(GuestTemplateOptions::of_user()),
             Some(Err(why)) => Err(why.clone()),
             Some(Ok(qemu)) => guests.for_pairs(plan, qemu, provisions, observer),
         };
-        let prepared = prepared
-            .and_then(|options| Guest::prepare(&GuestOptions { modules, ..options }).map_err(|e| chain(&e)));
+        let prepared = prepared.and_then(|options| {
+            GuestTemplate::prepare(&GuestTemplateOptions { modules, ..options }).map_err(|e| chain(&e))
+        });
         match prepared {
-            Ok(guest) => {
-                guests.notes.push(format!("virtual machines: {}", guest.proof().line()));
-                guests.guest = Some(Arc::new(guest));
+            Ok(template) => {
+                guests.notes.push(format!("virtual machines: {}", template.proof().line()));
+                guests.template = Some(Arc::new(template));
             }
             Err(why) => guests.missing = Some(why),
         }
@@ -120,7 +121,7 @@ impl Guests {
         qemu: &PairQemu,
         provisions: &mut Provisions,
         observer: &dyn Observer,
-    ) -> Result<GuestOptions, String> {
+    ) -> Result<GuestTemplateOptions, String> {
         let mut contents = ImageContents::default();
         for cell in &plan.cells {
             contents.programs.extend(cell.services().flat_map(installed_files));
@@ -146,6 +147,6 @@ impl Guests {
              compare with those that are",
             qemu.line()
         ));
-        Ok(GuestOptions { root, qemu: Some(qemu.qemu.clone()), ..GuestOptions::of_user() })
+        Ok(GuestTemplateOptions { root, qemu: Some(qemu.qemu.clone()), ..GuestTemplateOptions::of_user() })
     }
 }

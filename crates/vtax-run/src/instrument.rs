@@ -13,9 +13,9 @@ use vtax_store::record::{Finding, Observation, Validity, WarmUp};
 
 use crate::barrier::Party;
 use crate::observe::Observer;
-use crate::order::Order;
 use crate::probes::Probes;
 use crate::team::Team;
+use crate::trial_request::TrialRequest;
 
 /// A guest under emulation on a busy host has been seen to take 20 s to its first answer.
 pub(crate) const BOOT_WITHIN: Duration = Duration::from_secs(90);
@@ -26,19 +26,19 @@ pub(crate) const BOOT_WITHIN: Duration = Duration::from_secs(90);
 /// opening costs, such as keys that are written or sessions that are set up, counts for no request.
 pub(crate) trait Instrument {
     /// The load that is opened.
-    fn load(&self, ends: &Ends<'_>, order: &Order<'_>) -> LoadSpec;
+    fn load(&self, ends: &Ends<'_>, request: &TrialRequest<'_>) -> LoadSpec;
 
     /// Whether it is opened on the system under test's own node instead of the client's.
     fn is_on_sut(&self) -> bool {
         false
     }
 
-    /// Makes the measurement that `order` asks for, with the load open.
+    /// Makes the measurement that `request` asks for, with the load open.
     ///
     /// # Errors
     ///
     /// [`AgentError`] where a node can't be asked any more, or the measure is none of this family's.
-    fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError>;
+    fn measure(&mut self, site: &mut Site<'_>, request: &TrialRequest<'_>) -> Result<Measured, AgentError>;
 }
 
 /// Where a load comes from and where it goes.
@@ -59,7 +59,7 @@ pub(crate) struct Site<'a> {
     pub(crate) team: Option<&'a Team<'a>>,
     /// The agent of the system under test.
     pub(crate) sut: &'a Client,
-    /// Those of all systems under test, in the testbed's order.
+    /// The agents of all systems under test, in the testbed's order.
     pub(crate) suts: &'a [Client],
     /// The agent of the node that holds the path's routers, where it has any.
     pub(crate) routers: Option<&'a Client>,
@@ -84,7 +84,7 @@ pub(crate) struct Measured {
     pub(crate) validity: Validity,
     /// Successful answers over everything that was sent, for CPU time per request; 0 where that says nothing.
     pub(crate) answered: u64,
-    /// The same by each system, where there are several.
+    /// Successful answers of each system, where there are several.
     pub(crate) answered_each: Vec<(String, u64)>,
     /// Phases of SIP load with their seconds and histograms, for the trial's files.
     pub(crate) phases: Vec<PhaseResult>,
@@ -103,7 +103,7 @@ impl Measured {
         }
     }
 
-    /// The same with what was cut off its start, and with the successful answers that CPU time was spent on.
+    /// What was found, with what was cut off its start, and with the successful answers that CPU time was spent on.
     pub(crate) fn with(mut self, warm_up: Option<WarmUp>, answered: u64) -> Self {
         for observation in &mut self.observations {
             observation.warm_up.clone_from(&warm_up);
@@ -113,7 +113,7 @@ impl Measured {
 }
 
 /// The refusal of a measure that a family doesn't make. The plan has refused it before, so it is not seen.
-pub(crate) fn not_made(order: &Order<'_>, workload: &str) -> AgentError {
-    let error = format!("`{}` is not measured with {workload}", order.measure.name);
+pub(crate) fn not_made(request: &TrialRequest<'_>, workload: &str) -> AgentError {
+    let error = format!("`{}` is not measured with {workload}", request.measure.name);
     AgentError::Refused { node: "client".to_owned(), error }
 }

@@ -104,7 +104,7 @@ impl Observer for LiveProgress<'_> {
                 state.finished += 1;
                 state.phase.clear();
             }
-            RunEvent::Widths { widths } => state.widths = widths.to_vec(),
+            RunEvent::Comparisons { comparisons } => state.comparisons = comparisons.to_vec(),
             RunEvent::Note { .. } => {}
         }
         drop(shared);

@@ -1,6 +1,7 @@
 //! Systems of a trial by their names.
 
 use vtax_plan::model::{Beside, Cell, Role};
+use vtax_units::fact;
 
 /// Name of the system with this number, as the lab calls its node.
 pub(crate) fn name(number: usize) -> String {
@@ -10,9 +11,9 @@ pub(crate) fn name(number: usize) -> String {
 /// The word for what a system is there for; `None`: it is one that the cell measures.
 pub(crate) const fn role_word(beside: Option<Role>) -> &'static str {
     match beside {
-        None => "system",
-        Some(Role::Measured) => "measured",
-        Some(Role::Neighbour) => "neighbour",
+        None => fact::ROLE_SYSTEM,
+        Some(Role::Measured) => fact::ROLE_MEASURED,
+        Some(Role::Neighbour) => fact::ROLE_NEIGHBOUR,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vtax_store::LiveWidth;
+use vtax_store::LiveComparison;
 use vtax_store::record::{CapacityStep, TrialRecord};
 use vtax_units::Rate;
 
@@ -60,14 +60,14 @@ pub enum RunEvent<'a> {
         /// The trial.
         record: &'a TrialRecord,
     },
-    /// How wide the intervals of the comparisons still are, after a trial.
-    Widths {
+    /// How far the comparisons are, after a trial.
+    Comparisons {
         /// One for each comparison that has figures of both sides.
-        widths: &'a [LiveWidth],
+        comparisons: &'a [LiveComparison],
     },
     /// Something the user must know; it is in the journal too.
     Note {
-        /// What.
+        /// What they must know.
         text: &'a str,
     },
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vtax_plan::model::{Measure, Plan, TrialKind};
+use vtax_plan::model::{Plan, TrialKind};
 use vtax_stats::{ALPHA, SoFar, foreseen};
 
 use crate::precision::{Logs, Precision, comparisons};
@@ -11,6 +11,8 @@ use crate::precision::{Logs, Precision, comparisons};
 const ROUNDS: usize = 2;
 /// More rounds than this are no advice.
 const MOST_ROUNDS: usize = 200;
+/// Stands behind the measure's name in a note that tells what was foreseen; a run that goes on knows the note by it.
+const AFTER: &str = ", after ";
 /// Comparisons named one by one.
 const MOST_NAMES: usize = 3;
 /// Of the chance of a false claim, the share of what the plan asks first; the rest has what is left
@@ -18,14 +20,14 @@ const MOST_NAMES: usize = 3;
 const ASKED_FIRST: f64 = 0.8;
 
 /// A comparison of the measure, after its first rounds.
-struct Seen {
+struct EarlyComparison {
     /// As people call it: the cell, and the test where there are several.
     name: String,
     logs: Logs,
     asked_first: bool,
 }
 
-impl Seen {
+impl EarlyComparison {
     /// The mean of the logarithms.
     fn mean(&self) -> f64 {
         let logs = &self.logs.values;
@@ -56,10 +58,11 @@ pub(crate) fn outlook(
     let seen = seen(plan, precision, measure)?;
     let made = seen.iter().map(|s| s.logs.values.len()).min()?;
     let rounds = affordable(plan, made, round, spent);
-    let differs = |s: &&Seen| s.tax() > 1.0 + plan.margin.0;
+    let differs = |s: &&EarlyComparison| s.tax() > 1.0 + plan.margin.0;
     let all = seen.iter().filter(differs).count();
     let told = told(plan, &seen, rounds);
-    let mut lost: Vec<&Seen> = seen.iter().zip(&told).filter(|(_, told)| !**told).map(|(s, _)| s).collect();
+    let mut lost: Vec<&EarlyComparison> =
+        seen.iter().zip(&told).filter(|(_, told)| !**told).map(|(s, _)| s).collect();
     lost.retain(|s| differs(s));
     lost.sort_by(|a, b| b.tax().total_cmp(&a.tax()));
     lost.first()?;
@@ -68,7 +71,7 @@ pub(crate) fn outlook(
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!(
         "{}{made} rounds: of {}, {rounds} rounds ({}) will probably tell {}. Probably not told: {}{others}. {}",
-        beginning(&plan.measures[measure]),
+        beginning(&plan.measures[measure].name),
         differing(all),
         limit(plan, rounds),
         all - lost.len(),
@@ -96,17 +99,18 @@ const fn limit(plan: &Plan, rounds: usize) -> &'static str {
     }
 }
 
-/// Whether a note of the journal is what was foreseen of this measure.
-pub(crate) fn foresees(note: &str, measure: &Measure) -> bool {
-    note.starts_with(&beginning(measure))
+/// Whether a note of the journal is what was foreseen of the measure of this name.
+pub(crate) fn foresees(note: &str, measure: &str) -> bool {
+    note.strip_prefix(measure).is_some_and(|rest| rest.starts_with(AFTER))
 }
 
-fn beginning(measure: &Measure) -> String {
-    format!("{}, after ", measure.name)
+/// What such a note begins with.
+fn beginning(measure: &str) -> String {
+    format!("{measure}{AFTER}")
 }
 
 /// The comparisons of a measure; `None` where one of them has fewer than two rounds.
-fn seen(plan: &Plan, precision: &Precision<'_>, measure: usize) -> Option<Vec<Seen>> {
+fn seen(plan: &Plan, precision: &Precision<'_>, measure: usize) -> Option<Vec<EarlyComparison>> {
     let mut seen = Vec::new();
     for cell in &plan.cells {
         let Some(baseline) = &cell.baseline else { continue };
@@ -117,17 +121,18 @@ fn seen(plan: &Plan, precision: &Precision<'_>, measure: usize) -> Option<Vec<Se
             let asked_first = precision.asked_first(cell, measure, &logs.test);
             let name =
                 if logs.test.is_empty() { cell.id.clone() } else { format!("{} of {}", logs.test, cell.id) };
-            seen.push(Seen { name, logs, asked_first });
+            seen.push(EarlyComparison { name, logs, asked_first });
         }
     }
     Some(seen)
 }
 
 /// Which of them so many rounds will probably tell, judged as the report will judge them.
-fn told(plan: &Plan, seen: &[Seen], rounds: usize) -> Vec<bool> {
+fn told(plan: &Plan, seen: &[EarlyComparison], rounds: usize) -> Vec<bool> {
     let of = |asked_first: bool| -> Vec<SoFar<'_>> {
         let own = seen.iter().filter(|s| s.asked_first == asked_first);
-        own.map(|s| SoFar { metric: s.logs.metric, logs: &s.logs.values }).collect()
+        own.map(|s| SoFar { metric: s.logs.metric, logs: &s.logs.values, resolution: s.logs.resolution })
+            .collect()
     };
     let (first, rest) = (of(true), of(false));
     let share = |asked_first| match (plan.primary.is_some(), asked_first) {
@@ -141,12 +146,12 @@ fn told(plan: &Plan, seen: &[Seen], rounds: usize) -> Vec<bool> {
     let unknown = comparisons(plan).saturating_sub(seen.len());
     let mut first = foreseen(&first, true, 0).into_iter();
     let mut rest = foreseen(&rest, false, unknown).into_iter();
-    let next = |s: &Seen| if s.asked_first { first.next() } else { rest.next() };
+    let next = |s: &EarlyComparison| if s.asked_first { first.next() } else { rest.next() };
     seen.iter().map(next).map(Option::unwrap_or_default).collect()
 }
 
 /// The fewest rounds that will probably tell all that seem to differ.
-fn enough(plan: &Plan, seen: &[Seen], rounds: usize) -> Option<usize> {
+fn enough(plan: &Plan, seen: &[EarlyComparison], rounds: usize) -> Option<usize> {
     let tells = |rounds: usize| {
         let told = told(plan, seen, rounds);
         seen.iter().zip(told).all(|(s, told)| told || s.tax() <= 1.0 + plan.margin.0)
@@ -194,10 +199,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_run_that_goes_on_knows_what_it_said() {
+        let note = format!("{}2 rounds: of 1 comparison", beginning("latency@8"));
+        assert_eq!(note, "latency@8, after 2 rounds: of 1 comparison");
+        assert!(foresees(&note, "latency@8"));
+        assert!(!foresees(&note, "latency") && !foresees("latency@8: after all", "latency@8"));
+    }
+
+    #[test]
     fn what_seems_to_differ_is_told_with_its_direction() {
-        let seen = |values: &[f64]| Seen {
+        let seen = |values: &[f64]| EarlyComparison {
             name: "vm.direct".to_owned(),
-            logs: Logs { test: String::new(), metric: "latency_p50", values: values.to_vec() },
+            logs: Logs {
+                test: String::new(),
+                metric: "latency_p50",
+                values: values.to_vec(),
+                resolution: 0.0,
+            },
             asked_first: false,
         };
         let (more, less) = (seen(&[2.0_f64.ln(), 2.0_f64.ln()]), seen(&[0.5_f64.ln(), 0.5_f64.ln()]));

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use vtax_load::network::{NetworkResult, TcpFlow};
 use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkTestKind, Plan};
 use vtax_stats::{Direction, Group, Ratio, after_looking, further, narrow, plain, tax};
-use vtax_store::LiveWidth;
+use vtax_store::LiveComparison;
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 
 pub(crate) struct Precision<'a> {
@@ -44,28 +44,28 @@ impl<'a> Precision<'a> {
             })
     }
 
-    /// How wide the interval of each comparison still is, where both sides have figures.
-    pub(crate) fn widths(&self) -> Vec<LiveWidth> {
-        let mut widths = Vec::new();
+    /// How far each comparison is, where both sides have figures.
+    pub(crate) fn live_comparisons(&self) -> Vec<LiveComparison> {
+        let mut all = Vec::new();
         for (measure, of) in self.plan.measures.iter().enumerate() {
             for cell in &self.plan.cells {
                 let Some(baseline) = &cell.baseline else { continue };
                 let ratios = self.ratios(&cell.id, baseline, measure);
-                widths.extend(ratios.iter().map(|(test, ratio)| self.width(cell, of, test, ratio)));
+                all.extend(ratios.iter().map(|(test, ratio)| self.live_comparison(cell, of, test, ratio)));
             }
         }
-        widths
+        all
     }
 
     /// One comparison, as those who follow the run are told of it.
-    fn width(&self, cell: &Cell, measure: &Measure, test: &str, found: &Ratio) -> LiveWidth {
+    fn live_comparison(&self, cell: &Cell, measure: &Measure, test: &str, found: &Ratio) -> LiveComparison {
         let repeat = &self.plan.repeat;
         let (min, max) = (repeat.min as usize, repeat.max as usize);
         let looked = after_looking(found, min);
         let finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
         let trials = found.candidate_trials.min(found.baseline_trials);
         let more = further(found, (min, max), repeat.until.0, self.plan.margin.0, comparisons(self.plan));
-        LiveWidth {
+        LiveComparison {
             cell: cell.id.clone(),
             measure: measure.name.clone(),
             test: test.to_owned(),
@@ -73,7 +73,7 @@ impl<'a> Precision<'a> {
             narrow: narrow(&looked, repeat.until.0),
             rounds: found.rounds.unwrap_or(trials) as u32,
             further: more.map(|more| more as u32),
-            told: self.known(found),
+            decided: self.known(found),
         }
     }
 
@@ -130,11 +130,11 @@ impl<'a> Precision<'a> {
         let of = |(of, ours): (&String, &Side)| {
             let theirs = theirs.get(of)?;
             let known = |side: &Side| side.rounds.iter().copied().zip(side.values.clone()).collect();
-            let metric = ours.metric;
+            let (metric, resolution) = (ours.metric, ours.resolution.hypot(theirs.resolution));
             let (ours, theirs): (BTreeMap<u32, f64>, BTreeMap<u32, f64>) = (known(ours), known(theirs));
             let both = ours.iter().filter_map(|(round, c)| Some((c / theirs.get(round)?).ln()));
             let values = both.filter(|log| log.is_finite()).collect();
-            Some(Logs { test: of.clone(), metric, values })
+            Some(Logs { test: of.clone(), metric, values, resolution })
         };
         ours.iter().filter(|(_, side)| side.metric != UDP).filter_map(of).collect()
     }
@@ -163,9 +163,10 @@ impl<'a> Precision<'a> {
         };
         let mut sides: BTreeMap<String, Side> = BTreeMap::new();
         for record in self.records.iter().filter(counts) {
-            for Figure { test, metric, better, value } in figures(record) {
-                let new = || Side { metric, better, values: Vec::new(), rounds: Vec::new() };
+            for Figure { test, metric, better, value, resolution } in figures(record) {
+                let new = || Side { metric, better, values: Vec::new(), rounds: Vec::new(), resolution: 0.0 };
                 let side = sides.entry(test).or_insert_with(new);
+                side.resolution = side.resolution.max(resolution);
                 side.values.push(value);
                 side.rounds.extend(record.round);
             }
@@ -190,6 +191,8 @@ pub(crate) struct Logs {
     pub(crate) metric: &'static str,
     /// Logarithms, by round.
     pub(crate) values: Vec<f64>,
+    /// Relative width within which each may lie unseen, both sides together.
+    pub(crate) resolution: f64,
 }
 
 /// Comparisons of the report's first table, which are judged together: of latency three figures, of datagrams none.
@@ -215,6 +218,9 @@ fn of_measure(cell: &Cell, measure: &Measure) -> usize {
 /// The metric of datagrams, which the report doesn't compare.
 const UDP: &str = "udp_goodput";
 
+/// The metric of a ping, a percentile.
+const RTT: &str = "rtt_p50";
+
 /// What a trial found that a measure is named after.
 struct Figure {
     /// Empty where there is but one.
@@ -223,26 +229,43 @@ struct Figure {
     metric: &'static str,
     better: Direction,
     value: f64,
+    /// Relative width within which it may lie unseen, as the report has it.
+    resolution: f64,
+}
+
+/// Relative width within which a value lies that a histogram of three digits gives.
+const HISTOGRAM_RESOLUTION: f64 = 0.001;
+
+/// That of a bracket; none where one of its ends isn't known.
+fn width(lower: f64, upper: Option<f64>) -> f64 {
+    upper.map(|upper| (upper / lower).max(1.0).ln()).filter(|width| width.is_finite()).unwrap_or_default()
 }
 
 fn figures(record: &TrialRecord) -> Vec<Figure> {
     use Direction::{Higher, Lower};
-    let one = |metric, better, value: Option<f64>| {
-        value.map(|value| Figure { test: String::new(), metric, better, value }).into_iter().collect()
+    let one = |metric, better, value: Option<f64>, resolution| {
+        let figure = |value| Figure { test: String::new(), metric, better, value, resolution };
+        value.map(figure).into_iter().collect()
     };
     match record.finding() {
-        // Its width is left out: no number of trials makes a bracket narrower.
         Some(Finding::Capacity(c)) => {
-            let middle = c.upper.map_or(c.lower.0, |upper| (c.lower.0 * upper.0).sqrt());
-            one("capacity", Higher, Some(middle))
+            let (lower, upper) = (c.lower.0, c.upper.map(|upper| upper.0));
+            let middle = upper.map_or(lower, |upper| (lower * upper).sqrt());
+            one("capacity", Higher, Some(middle), width(lower, upper))
         }
         Some(Finding::Latency { load, .. }) => {
-            one("latency_p50", Lower, Some(load.latency.0.value_at_quantile(0.5) as f64))
+            let median = load.latency.0.value_at_quantile(0.5) as f64;
+            one("latency_p50", Lower, Some(median), HISTOGRAM_RESOLUTION)
         }
         Some(Finding::Throughput { load }) => {
-            one("throughput", Higher, Some(load.counts.ok as f64 / load.duration.as_secs_f64()))
+            one("throughput", Higher, Some(load.counts.ok as f64 / load.duration.as_secs_f64()), 0.0)
         }
-        Some(Finding::Ims(ims)) => one("doc", Higher, ims.doc.map(|doc| doc.effective.0)),
+        Some(Finding::Ims(ims)) => {
+            let doc = ims.doc.map(|doc| (doc.effective.0, doc.requested.0));
+            let upper = ims.failed.map(|failed| failed.0);
+            let resolution = doc.map_or(0.0, |(_, requested)| width(requested, upper));
+            one("doc", Higher, doc.map(|(effective, _)| effective), resolution)
+        }
         // Faults are repeated as often as the plan says; no tax is made of them.
         Some(Finding::Failover(_) | Finding::Network(_) | Finding::Storage(_) | Finding::Unknown { .. })
         | None => of_tests(record),
@@ -258,7 +281,8 @@ fn of_tests(record: &TrialRecord) -> Vec<Figure> {
             Some(Finding::Storage(found)) => ("storage_rate", Direction::Higher, found.result.iops()),
             _ => return None,
         };
-        Some(Figure { test: test.name.clone(), metric, better, value })
+        let resolution = if metric == RTT { HISTOGRAM_RESOLUTION } else { 0.0 };
+        Some(Figure { test: test.name.clone(), metric, better, value, resolution })
     };
     counts.filter_map(figure).collect()
 }
@@ -272,7 +296,7 @@ fn of_test(result: &NetworkResult) -> (&'static str, Direction, f64) {
             ("tcp_goodput", Higher, goodput)
         }
         NetworkResult::Udp(udp) => (UDP, Higher, udp.goodput()),
-        NetworkResult::Ping(ping) => ("rtt_p50", Lower, ping.rtt.quantile(0.5).0 as f64),
+        NetworkResult::Ping(ping) => (RTT, Lower, ping.rtt.quantile(0.5).0 as f64),
         NetworkResult::Rr(rr) => {
             ("rr_rate", Higher, rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9))
         }
@@ -287,9 +311,12 @@ struct Side {
     values: Vec<f64>,
     /// As many as values, or fewer where an older run didn't write them down.
     rounds: Vec<u32>,
+    /// The widest of its values.
+    resolution: f64,
 }
 
 impl Side {
+    /// Without the resolution: no number of trials makes a bracket narrower, so that it is none of the stopping rule's.
     fn group(&self) -> Group<'_> {
         Group::in_rounds(&self.values, &self.rounds)
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use vtax_probe::noise::StealWatch;
 use vtax_store::record::{InvalidReason, TrialRecord, Validity};
-use vtax_units::CpuSet;
+use vtax_units::{CpuSet, fact};
 
 use crate::noise::DISTURBED_SHARE;
 use crate::observe::{Observer, RunEvent};
@@ -36,8 +36,8 @@ impl Quiesce {
     pub(crate) fn note(&mut self, record: &TrialRecord, took: Duration) {
         self.spent += took;
         let disturbed = matches!(record.validity, Validity::Invalid { reason: InvalidReason::Disturbed, .. });
-        let of = |fact: &str| record.facts.get(fact).and_then(|text| text.parse::<CpuSet>().ok());
-        let cpus = ["sut_cpus", "client_cpus"].iter().filter_map(|fact| of(fact));
+        let of = |node: &str| record.facts.get(&fact::cpus_of(node))?.parse::<CpuSet>().ok();
+        let cpus = ["sut", "client"].into_iter().filter_map(of);
         let cpus = CpuSet::of(cpus.flat_map(|set| set.iter().collect::<Vec<_>>()));
         // One of a pair is enough.
         self.disturbed_cpus = (disturbed && !cpus.is_empty()).then_some(cpus).or(self.disturbed_cpus.take());

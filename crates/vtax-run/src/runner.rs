@@ -6,21 +6,21 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use vtax_plan::model::{Cell, Measure, Plan};
-use vtax_store::record::{InvalidReason, JournalEntry, LEFT_OUT, TrialRecord, Validity};
+use vtax_store::record::{InvalidReason, JournalEntry, TrialRecord, Validity, left_out_note};
 use vtax_store::{Provenance, RunWriter, TrialWriter};
 use vtax_sys::clock::unix_ms;
 use vtax_units::Rate;
 
 use crate::error::RunError;
-use crate::found::Found;
 use crate::observe::{Observer, RunEvent};
 use crate::offered::{capacity, halved, offered};
-use crate::order::Order;
 use crate::outlook::{foresees, outlook};
 use crate::precision::Precision;
 use crate::provenance::machine_name;
-use crate::schedule::{Schedule, Slot};
+use crate::schedule::{Schedule, Slot, TimeBudget};
 use crate::stop::Stop;
+use crate::trial_request::TrialRequest;
+use crate::trials_outcome::TrialsOutcome;
 
 /// Makes trials. The real one builds testbeds; tests use a fake.
 pub trait Executor {
@@ -33,7 +33,7 @@ pub trait Executor {
     /// [`RunError::Store`] where the trial's files can't be written.
     fn trial(
         &mut self,
-        order: &Order<'_>,
+        request: &TrialRequest<'_>,
         files: &mut TrialWriter,
         observer: &dyn Observer,
     ) -> Result<Option<TrialRecord>, RunError>;
@@ -45,7 +45,7 @@ pub trait Executor {
     /// Those of [`trial`](Self::trial).
     fn pair(
         &mut self,
-        orders: [&Order<'_>; 2],
+        requests: [&TrialRequest<'_>; 2],
         files: [&mut TrialWriter; 2],
         observer: &dyn Observer,
     ) -> Result<Option<[TrialRecord; 2]>, RunError>;
@@ -59,7 +59,7 @@ pub trait Executor {
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnd {
     /// Nothing is missing.
     Completed,
     /// It was asked to stop; it can be resumed.
@@ -115,12 +115,13 @@ impl<'a> Runner<'a> {
         for record in runner.store.run().trials()? {
             let (cell, measure) = runner.place(&record)?;
             // Two trials at the same time take the time of one.
-            runner.spent_before += length(&record) / if record.partner.is_some() { 2 } else { 1 };
+            let at_once = if record.partner.is_some() { 2 } else { 1 };
+            runner.spent_before += Duration::from(record.timings.total()) / at_once;
             runner.take(cell, measure, record);
         }
         for entry in runner.store.run().journal()? {
             let JournalEntry::Note { cell: None, text, .. } = entry? else { continue };
-            runner.foreseen.extend(plan.measures.iter().position(|measure| foresees(&text, measure)));
+            runner.foreseen.extend(plan.measures.iter().position(|measure| foresees(&text, &measure.name)));
         }
         Ok(runner)
     }
@@ -138,7 +139,7 @@ impl<'a> Runner<'a> {
     pub fn leave_out(&mut self, cell: usize, reason: &str) -> Result<(), RunError> {
         self.schedule.abandon(cell);
         let id = &self.plan.cells[cell].id;
-        self.note_once(Some(id), &format!("{LEFT_OUT}{reason}"))
+        self.note_once(Some(id), &left_out_note(reason))
     }
 
     /// Leaves out the cells that this host can't build, as `obstacle` has it; that is asked once of each testbed.
@@ -201,14 +202,14 @@ impl<'a> Runner<'a> {
     /// # Errors
     ///
     /// [`RunError::Store`] where the run directory can't be read or written.
-    pub fn run(&mut self, executor: &mut dyn Executor) -> Result<Ended, RunError> {
+    pub fn run(&mut self, executor: &mut dyn Executor) -> Result<RunEnd, RunError> {
         let started = Instant::now();
         let (owed, remaining) = self.remaining();
         let finished = self.records.len() as u32;
         self.observer.observe(&RunEvent::Started { finished, owed, remaining });
         while let Some(slot) = self.next(started.elapsed()) {
             if self.stop.asked() || !self.make(slot, executor)? {
-                return Ok(Ended::Interrupted);
+                return Ok(RunEnd::Interrupted);
             }
             self.foresee(slot.measure, started.elapsed())?;
         }
@@ -219,7 +220,7 @@ impl<'a> Runner<'a> {
             self.store.write_provenance(&provenance)?;
         }
         self.store.completed()?;
-        Ok(Ended::Completed)
+        Ok(RunEnd::Completed)
     }
 
     fn next(&self, elapsed: Duration) -> Option<Slot> {
@@ -227,13 +228,13 @@ impl<'a> Runner<'a> {
         let precision = Precision::new(self.plan, &self.records);
         let wide = |cell: usize, measure: usize| precision.wide(cell, measure);
         let urgency = |measure: usize| precision.urgency(measure);
-        let more = |slot: &Slot| {
+        let fits_budget = |slot: &Slot| {
             let next = self.duration(slot.cell, slot.measure);
             self.plan.repeat.budget.is_none_or(|budget| spent + next <= Duration::from(budget))
         };
         // Extra trials only where the next one still fits the budget.
-        let next = self.schedule.next(true, wide, urgency)?;
-        if more(&next) { Some(next) } else { self.schedule.next(false, wide, urgency) }
+        let next = self.schedule.next(TimeBudget::Open, wide, urgency)?;
+        if fits_budget(&next) { Some(next) } else { self.schedule.next(TimeBudget::Spent, wide, urgency) }
     }
 
     /// Makes one trial; false where it was interrupted.
@@ -255,8 +256,8 @@ impl<'a> Runner<'a> {
             remaining,
         });
         let began = Instant::now();
-        let record = match self.order(slot) {
-            Ok(order) => executor.trial(&order, &mut files, self.observer)?,
+        let record = match self.request(slot) {
+            Ok(request) => executor.trial(&request, &mut files, self.observer)?,
             Err(missing) => Some(self.unmade(slot, &missing)),
         };
         let Some(record) = record else { return Ok(false) };
@@ -275,8 +276,8 @@ impl<'a> Runner<'a> {
         self.observer.observe(&RunEvent::TrialEnded { record: &record });
         let validity = record.validity.clone();
         self.take(slot.cell, slot.measure, record);
-        let widths = Precision::new(self.plan, &self.records).widths();
-        self.observer.observe(&RunEvent::Widths { widths: &widths });
+        let comparisons = Precision::new(self.plan, &self.records).live_comparisons();
+        self.observer.observe(&RunEvent::Comparisons { comparisons: &comparisons });
         self.give_up_where_hopeless(slot, &validity)
     }
 
@@ -330,8 +331,8 @@ impl<'a> Runner<'a> {
 
     /// What its trials have come to.
     #[must_use]
-    pub fn found(&self) -> Found {
-        Found::of(self.records.iter().map(|record| &record.validity))
+    pub fn outcome(&self) -> TrialsOutcome {
+        TrialsOutcome::of(self.records.iter().map(|record| &record.validity))
     }
 
     /// Provenance grows with the first trials of each environment and then stays.
@@ -345,7 +346,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    fn order(&self, slot: Slot) -> Result<Order<'a>, String> {
+    fn request(&self, slot: Slot) -> Result<TrialRequest<'a>, String> {
         let (cell, measure) = (&self.plan.cells[slot.cell], &self.plan.measures[slot.measure]);
         let offered = match measure.kind.load() {
             Some(load) => {
@@ -356,7 +357,7 @@ impl<'a> Runner<'a> {
         };
         // Neighbouring trials must not share arrival times: mix the whole slot into the seed.
         let place = (slot.cell as u64) << 40 | (slot.measure as u64) << 20 | u64::from(slot.repetition);
-        Ok(Order {
+        Ok(TrialRequest {
             cell,
             measure,
             repetition: slot.repetition,
@@ -425,11 +426,6 @@ fn is_same_testbed(one: &Cell, other: &Cell) -> bool {
 /// Attempts that a trial that counts takes, judged by those made so far; bounded, as the first ones tell little.
 fn attempts_for_one(made: usize, valid: usize) -> f64 {
     ((made + 1) as f64 / (valid + 1) as f64).min(4.0)
-}
-
-fn length(record: &TrialRecord) -> Duration {
-    let t = record.timings;
-    Duration::from_nanos(t.testbed.0 + t.service.0 + t.measure.0 + t.teardown.0)
 }
 
 #[cfg(test)]

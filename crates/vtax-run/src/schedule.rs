@@ -44,6 +44,15 @@ pub struct Slot {
     pub partner: Option<usize>,
 }
 
+/// Whether there is time for another trial (`repeat.budget`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeBudget {
+    /// There is: extra rounds are made, and what was disturbed is made again and again.
+    Open,
+    /// There isn't: only the minimum is made good.
+    Spent,
+}
+
 /// The trials that a cell and measure still needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owed {
@@ -161,17 +170,16 @@ impl Schedule {
     ///
     /// `wide(cell, measure)` says whether the comparison that the cell takes part in is still too
     /// wide, `urgency(measure)` which measure has the next round, the smallest first; both are asked only once every
-    /// cell has its minimum. `more` is false once the budget is spent: then only the minimum is made good, and what was
-    /// disturbed isn't made again and again.
+    /// cell has its minimum.
     pub fn next<U: Ord>(
         &self,
-        more: bool,
+        budget: TimeBudget,
         wide: impl Fn(usize, usize) -> bool,
         urgency: impl Fn(usize) -> U,
     ) -> Option<Slot> {
-        let owes = |m: usize, patient| self.in_round(m, |t, cell| self.owes(t, cell, m, patient));
-        let required = (0..self.measures).find_map(|m| owes(m, more));
-        if required.is_some() || !more {
+        let owes = |m: usize| self.in_round(m, |t, cell| self.owes(t, cell, m, budget));
+        let required = (0..self.measures).find_map(owes);
+        if required.is_some() || budget == TimeBudget::Spent {
             return required;
         }
         let wants = |m: usize, cell: usize, t: Tally| {
@@ -203,7 +211,7 @@ impl Schedule {
             let tally = self.tally(cell, measure);
             let sides = if self.partner(cell, measure).is_some() { 2 } else { 1 };
             let times = self.min.saturating_sub(tally.valid);
-            self.owes(tally, cell, measure, false).then_some(Owed {
+            self.owes(tally, cell, measure, TimeBudget::Spent).then_some(Owed {
                 cell,
                 measure,
                 times,
@@ -224,11 +232,11 @@ impl Schedule {
         self.tallies[measure * self.cells + cell]
     }
 
-    /// Whether trials are missing to the minimum; `patient` where there is time for those that were disturbed.
-    fn owes(&self, tally: Tally, cell: usize, measure: usize, patient: bool) -> bool {
+    /// Whether trials are missing to the minimum. While the budget is open, those that were disturbed are made again more often.
+    fn owes(&self, tally: Tally, cell: usize, measure: usize, budget: TimeBudget) -> bool {
         let usual = self.attempt_limit(self.min);
         let more = tally.disturbed.min(usual.saturating_mul(PATIENCE - 1));
-        let limit = if patient && !self.once { usual.saturating_add(more) } else { usual };
+        let limit = if budget == TimeBudget::Open && !self.once { usual.saturating_add(more) } else { usual };
         tally.valid < self.min && tally.attempts < limit && self.has_trials(cell, measure)
     }
 
@@ -312,11 +320,11 @@ mod tests {
         let disturbed = Validity::Invalid { reason: InvalidReason::Disturbed, detail: String::new() };
         let mut s = schedule(1, 1, 3, 3);
         let mut made = 0;
-        while s.next(true, |_, _| true, plan_order).is_some() {
+        while s.next(TimeBudget::Open, |_, _| true, plan_order).is_some() {
             s.record(0, 0, &disturbed);
             made += 1;
             // Without time it ends where any other failure does.
-            assert_eq!(s.next(false, |_, _| true, plan_order).is_some(), made < 6, "{made}");
+            assert_eq!(s.next(TimeBudget::Spent, |_, _| true, plan_order).is_some(), made < 6, "{made}");
         }
         assert_eq!(made, 18);
     }
@@ -326,7 +334,7 @@ mod tests {
         let disturbed = Validity::Invalid { reason: InvalidReason::Disturbed, detail: String::new() };
         for seed in 0..200 {
             let (mut s, mut rng) = (schedule(3, 3, 3, 3), StdRng::seed_from_u64(seed));
-            while let Some(slot) = s.next(true, |_, _| false, plan_order) {
+            while let Some(slot) = s.next(TimeBudget::Open, |_, _| false, plan_order) {
                 let validity = if rng.random_bool(0.2) { &disturbed } else { &Validity::Valid };
                 s.record(slot.cell, slot.measure, validity);
             }
@@ -337,7 +345,7 @@ mod tests {
     /// Runs the schedule to its end; each trial is valid where `valid` says so.
     fn play(mut s: Schedule, valid: impl Fn(Slot) -> bool, wide: impl Fn(usize, usize) -> bool) -> Vec<Slot> {
         let mut made = Vec::new();
-        while let Some(slot) = s.next(true, &wide, plan_order) {
+        while let Some(slot) = s.next(TimeBudget::Open, &wide, plan_order) {
             s.record(slot.cell, slot.measure, &counting(valid(slot)));
             made.push(slot);
             assert!(made.len() < 10_000, "the schedule does not end");
@@ -366,7 +374,7 @@ mod tests {
             for slot in &whole[..cut] {
                 resumed.record(slot.cell, slot.measure, &Validity::Valid);
             }
-            assert_eq!(resumed.next(true, |c, _| c != 1, plan_order), Some(whole[cut]));
+            assert_eq!(resumed.next(TimeBudget::Open, |c, _| c != 1, plan_order), Some(whole[cut]));
         }
     }
 
@@ -386,7 +394,7 @@ mod tests {
         once.repeat_nothing();
         let disturbed = Validity::Invalid { reason: InvalidReason::Disturbed, detail: String::new() };
         let mut made = Vec::new();
-        while let Some(slot) = once.next(true, |_, _| true, plan_order) {
+        while let Some(slot) = once.next(TimeBudget::Open, |_, _| true, plan_order) {
             once.record(slot.cell, slot.measure, &disturbed);
             made.push((slot.measure, slot.cell));
         }
@@ -409,7 +417,8 @@ mod tests {
         }
         let mut made = Vec::new();
         // The last is the most urgent until it has three rounds; the others are equals.
-        while let Some(slot) = s.next(true, |_, _| true, |m| u32::from(m != 2 || made.len() >= 3)) {
+        while let Some(slot) = s.next(TimeBudget::Open, |_, _| true, |m| u32::from(m != 2 || made.len() >= 3))
+        {
             s.record(slot.cell, slot.measure, &Validity::Valid);
             made.push(slot);
         }
@@ -422,9 +431,9 @@ mod tests {
     fn a_spent_budget_still_makes_the_minimum_good() {
         let mut s = schedule(1, 1, 2, 9);
         s.record(0, 0, &Validity::Valid);
-        assert!(s.next(false, |_, _| true, plan_order).is_some());
+        assert!(s.next(TimeBudget::Spent, |_, _| true, plan_order).is_some());
         s.record(0, 0, &Validity::Valid);
-        assert_eq!(s.next(false, |_, _| true, plan_order), None);
+        assert_eq!(s.next(TimeBudget::Spent, |_, _| true, plan_order), None);
     }
 
     #[test]

@@ -4,17 +4,17 @@
 
 use std::net::SocketAddr;
 
-use vtax_lab::{SutCpus, SutSpec, TestbedSpec, Together};
+use vtax_lab::{SharedMemorySpec, SutCpus, SutSpec, TestbedSpec};
 use vtax_load::{BesideSpec, LoadSpec, PartPace, SpreadPart, SpreadSpec};
 use vtax_plan::model::{BesideLoad, Budget, Cell, Environment, Service, Split};
 use vtax_probe::{Snapshot, TaskTimes};
-use vtax_units::Rate;
+use vtax_units::{Rate, fact};
 use vtax_vm::Cache;
 
 use crate::family;
 use crate::instrument::{Ends, Instrument};
 use crate::member::name;
-use crate::order::Order;
+use crate::trial_request::TrialRequest;
 
 /// The testbed of a cell, with all that its load and its services need: its systems, which share the budget's CPUs or have some
 /// of their own.
@@ -33,9 +33,9 @@ pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
         cpus,
         memory: Some(cell.memory_of(environment, budget)),
     };
-    let together = cell
+    let shared_memory = cell
         .memory_limit(budget)
-        .map(|memory| Together { memory, directory: Cache::of_user().dir().join("disks") });
+        .map(|memory| SharedMemorySpec { memory, directory: Cache::of_user().dir().join("disks") });
     let budget =
         Budget { sut_cpus: budget.sut_cpus.map(|cpus| cpus.saturating_mul(times)), ..budget.clone() };
     let suts = cell.environments().zip(cell.services()).map(sut).collect();
@@ -43,7 +43,7 @@ pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
     TestbedSpec {
         suts,
         start: cell.systems.start,
-        together,
+        shared_memory,
         balloons: cell.has_balloons(),
         disk: cell.services().find_map(|service| family::storage_directory(&service.kind)),
         guest_client: cell.mounting_client(),
@@ -55,18 +55,18 @@ pub(crate) fn testbed(cell: &Cell, budget: &Budget) -> TestbedSpec {
 /// listen, in the testbed's order.
 pub(crate) fn load(
     instrument: &dyn Instrument,
-    order: &Order<'_>,
+    request: &TrialRequest<'_>,
     targets: &[SocketAddr],
     ends: &Ends<'_>,
 ) -> LoadSpec {
-    let cell = order.cell;
+    let cell = request.cell;
     if !cell.is_several() {
-        return instrument.load(ends, order);
+        return instrument.load(ends, request);
     }
     let to = |target: &SocketAddr| Ends { target: *target, sources: ends.sources, disk: ends.disk };
-    let own = instrument.load(ends, order);
+    let own = instrument.load(ends, request);
     if let LoadSpec::Storage(storage) = own {
-        let others = beside(order, targets, &to);
+        let others = beside(request, targets, &to);
         // Those that are asked for nothing have no load.
         return match others.is_empty() {
             true => LoadSpec::Storage(storage),
@@ -76,35 +76,35 @@ pub(crate) fn load(
     let count = cell.environment.count as usize;
     let mut parts = Vec::with_capacity(targets.len());
     for (number, target) in targets.iter().take(count).enumerate() {
-        let mut load = instrument.load(&to(target), order);
+        let mut load = instrument.load(&to(target), request);
         if cell.systems.load == Split::Total
             && let Some(pool) = load.pool_mut()
         {
             pool.connections = share_of(pool.connections, number, count);
         }
-        parts.push(SpreadPart { member: name(number), load, pace: pace(order, number) });
+        parts.push(SpreadPart { member: name(number), load, pace: pace(request, number) });
     }
-    parts.extend(beside(order, targets, &to));
+    parts.extend(beside(request, targets, &to));
     LoadSpec::Spread(SpreadSpec { parts })
 }
 
 /// How much of a step is asked of one of those that a cell measures. While things break, which they do to the first, the others
 /// are asked for as much and are no part of what clients saw of it.
-fn pace(order: &Order<'_>, number: usize) -> PartPace {
-    let part = 1.0 / f64::from(order.cell.environment.count);
-    match order.rate() {
-        Ok(rate) if number > 0 && order.measure.kind.is_failover() => PartPace::Rate(Rate(rate.0 * part)),
+fn pace(request: &TrialRequest<'_>, number: usize) -> PartPace {
+    let part = 1.0 / f64::from(request.cell.environment.count);
+    match request.rate() {
+        Ok(rate) if number > 0 && request.measure.kind.is_failover() => PartPace::Rate(Rate(rate.0 * part)),
         _ => PartPace::Share(part),
     }
 }
 
 /// The loads of the systems beside those that a cell measures, in order.
 fn beside<'e>(
-    order: &Order<'_>,
+    request: &TrialRequest<'_>,
     targets: &[SocketAddr],
     to: &dyn Fn(&SocketAddr) -> Ends<'e>,
 ) -> Vec<SpreadPart> {
-    let cell = order.cell;
+    let cell = request.cell;
     let count = cell.environment.count as usize;
     let mut parts = Vec::with_capacity(cell.systems.beside.len());
     for (number, (target, beside)) in targets.iter().skip(count).zip(&cell.systems.beside).enumerate() {
@@ -113,7 +113,7 @@ fn beside<'e>(
             BesideLoad::Closed => PartPace::Closed,
             BesideLoad::Rate(rate) => PartPace::Rate(rate),
         };
-        let load = family::instrument(&beside.workload, &beside.service.kind).load(&to(target), order);
+        let load = family::instrument(&beside.workload, &beside.service.kind).load(&to(target), request);
         parts.push(SpreadPart { member: name(count + number), load, pace });
     }
     parts
@@ -138,14 +138,14 @@ pub(crate) fn facts_of(samples: &[Snapshot], is_guest: bool) -> Vec<(String, Str
         }
     };
     let most = samples.iter().map(memory).max().unwrap_or_default();
-    let mut facts = vec![("memory_bytes".to_owned(), most.to_string())];
+    let mut facts = vec![(fact::MEMORY.to_owned(), most.to_string())];
     if is_guest {
         let stolen = |at: &Snapshot| at.cpus.iter().map(|cpu| cpu.steal.0).fold(0, u64::saturating_add);
         let wall = last.at.saturating_sub(first.at).0.saturating_mul(last.cpus.len() as u64).max(1);
         let share = stolen(last).saturating_sub(stolen(first)) as f64 / wall as f64;
-        facts.push(("steal_share".to_owned(), format!("{share:.4}")));
+        facts.push((fact::STEAL_SHARE.to_owned(), format!("{share:.4}")));
         let swapped = samples.iter().map(|at| at.memory.swap_used_bytes).max().unwrap_or_default();
-        facts.push(("swap_used_bytes".to_owned(), swapped.to_string()));
+        facts.push((fact::SWAP_USED.to_owned(), swapped.to_string()));
     }
     facts
 }
@@ -191,7 +191,7 @@ systems:
         let spec = testbed(&cell, &budget);
         assert_eq!((spec.suts[3].cpus, spec.budget.sut_cpus), (SutCpus::Own(2), Some(8)));
         assert_eq!(spec.suts[0].memory, Some(Bytes::from_mib(300)));
-        assert_eq!(spec.together, None);
+        assert_eq!(spec.shared_memory, None);
     }
 
     #[test]
@@ -212,7 +212,7 @@ systems:
             ["measure=[{latency: {load: 90/s}}, {failover: {load: 90/s}}]", "faults=[{at: 10s, kill: sut}]"];
         let plan = parse("p", PLAN.as_bytes(), &changes).unwrap_or_else(|e| panic!("{}", e.to_text(false)));
         let paces = |measure: usize| {
-            let order = Order {
+            let request = TrialRequest {
                 cell: &plan.cells[0],
                 measure: &plan.measures[measure],
                 repetition: 0,
@@ -223,7 +223,7 @@ systems:
                 capacity_hint: None,
                 tolerance: vtax_units::Share(0.05),
             };
-            [pace(&order, 0), pace(&order, 2)]
+            [pace(&request, 0), pace(&request, 2)]
         };
         let third = PartPace::Share(1.0 / 3.0);
         assert_eq!((paces(0), paces(1)), ([third, third], [third, PartPace::Rate(Rate(30.0))]));
@@ -234,7 +234,7 @@ systems:
         let machines = "environments=[{vm: {count: 3, memory: 200MiB}}]";
         let (cell, budget) = cell(&["baseline=vm", machines, "consolidation.memory=limited"]);
         let spec = testbed(&cell, &budget);
-        assert_eq!(spec.together.map(|together| together.memory), Some(Bytes::from_mib(300)));
+        assert_eq!(spec.shared_memory.map(|shared| shared.memory), Some(Bytes::from_mib(300)));
         assert_eq!(
             spec.suts[0].memory,
             Some(Bytes::from_mib(200)),

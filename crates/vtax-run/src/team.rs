@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use vtax_agent::{AgentError, Client, Clock};
+use vtax_agent::{AgentError, Client, ClockOffset};
 use vtax_lab::Testbed;
 use vtax_load::{LoadAnswer, LoadSpec, Progress, RequestStep, Step, together};
 use vtax_store::record::{GeneratorRecord, InvalidReason, Validity, spread};
@@ -35,6 +35,8 @@ struct Member<'a> {
 /// What they did.
 #[derive(Debug, Default)]
 struct Done {
+    /// Whether the load that was opened ends with its bytes.
+    ends_with_bytes: bool,
     /// In the last step, with how that went along.
     last: Vec<GeneratorRecord>,
     /// The farthest that they began apart in any step, and how surely that is known, in nanoseconds.
@@ -45,7 +47,7 @@ struct Done {
 
 /// What there is to keep of a team.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct TeamRecords {
     pub(crate) generators: Vec<GeneratorRecord>,
     pub(crate) facts: Vec<(String, String)>,
 }
@@ -67,6 +69,7 @@ impl<'a> Team<'a> {
     /// Opens each one's part of the load.
     pub(crate) fn open(&self, load: &LoadSpec) -> Result<(), AgentError> {
         let of = self.members.len();
+        lock(&self.done).ends_with_bytes = load.ends_with_bytes();
         let open = |number: usize, member: &Member<'_>| match load.part(number, of) {
             Some(part) => member.client.open_load(&part),
             None => {
@@ -91,19 +94,19 @@ impl<'a> Team<'a> {
         told: &mut dyn FnMut(&Progress),
     ) -> Result<LoadAnswer, AgentError> {
         let before = self.clocks()?;
-        let known = before.iter().map(|clock| clock.within_ns).max().unwrap_or_default();
+        let known = before.iter().map(|clock| clock.uncertainty_ns).max().unwrap_or_default();
         let at = unix_time().0.saturating_add(Nanos::from(LEAD).0).saturating_add(known.saturating_mul(2));
-        let times: Vec<Nanos> = before.iter().map(|clock| Nanos(clock.there(at))).collect();
+        let times: Vec<Nanos> = before.iter().map(|clock| Nanos(clock.to_remote(at))).collect();
         let answers = self.step(step, &times, within + LEAD, told)?;
         // When each began is told by its clock as it is at the end, so that is when the clock has to be known.
         let after = self.clocks()?;
         self.note(&answers, &before, &after);
         let hosts: Vec<String> = self.members.iter().map(|member| member.host.clone()).collect();
-        Ok(together(&hosts, &answers))
+        Ok(together(&hosts, &answers, lock(&self.done).ends_with_bytes))
     }
 
     /// Each one's clock against this one.
-    fn clocks(&self) -> Result<Vec<Clock>, AgentError> {
+    fn clocks(&self) -> Result<Vec<ClockOffset>, AgentError> {
         self.each(|_, member| member.client.clock())
     }
 
@@ -138,8 +141,8 @@ impl<'a> Team<'a> {
         let failure: Mutex<Option<AgentError>> = Mutex::default();
         let make = |number: usize, told: &mut dyn FnMut()| -> Option<LoadAnswer> {
             let member = &self.members[number];
-            let part = (Step::Requests(step.part(number, of)), times.get(number).copied());
-            let found = member.client.run_step_at(part, within, &mut |progress| {
+            let (part, at) = (Step::Requests(step.part(number, of)), times.get(number).copied());
+            let found = member.client.run_step_at(part, at, within, &mut |progress| {
                 lock(&latest)[number] = *progress;
                 told();
             });
@@ -177,19 +180,22 @@ impl<'a> Team<'a> {
         }
     }
 
-    fn note(&self, answers: &[LoadAnswer], before: &[Clock], after: &[Clock]) {
+    fn note(&self, answers: &[LoadAnswer], before: &[ClockOffset], after: &[ClockOffset]) {
         let mut done = lock(&self.done);
         let steps = done.last.first().map_or(0, |record| record.steps) + 1;
         let clocks = before.iter().zip(after);
-        let record = |((member, answer), (before, after)): ((&Member<'_>, &LoadAnswer), (&Clock, &Clock))| {
+        let record = |((member, answer), (before, after)): (
+            (&Member<'_>, &LoadAnswer),
+            (&ClockOffset, &ClockOffset),
+        )| {
             GeneratorRecord {
                 node: member.node.clone(),
                 host: member.host.clone(),
                 steps,
                 clock_offset_ns: after.offset_ns,
-                clock_within_ns: after.within_ns,
+                clock_within_ns: after.uncertainty_ns,
                 clock_moved_ns: after.offset_ns.saturating_sub(before.offset_ns),
-                began_unix_ns: after.here(answer.result.started_unix_ns),
+                began_unix_ns: after.to_local(answer.result.started_unix_ns),
                 load: Some(vtax_load::LoadResult { samples: Vec::new(), ..answer.result.clone() }),
             }
         };
@@ -204,8 +210,8 @@ impl<'a> Team<'a> {
 
     /// What there is to keep of it, with this cut off as warm-up; their own loads where the measurement is one step. Where they began too
     /// far apart, the trial doesn't count.
-    pub(crate) fn keep(self, one_load: bool, cut: Nanos, validity: &mut Validity) -> Kept {
-        let Done { last, apart, doubt } = into_inner(self.done);
+    pub(crate) fn keep(self, one_load: bool, cut: Nanos, validity: &mut Validity) -> TeamRecords {
+        let Done { last, apart, doubt, .. } = into_inner(self.done);
         let is_valid = *validity == Validity::Valid;
         if let Some(detail) = doubt.filter(|_| is_valid) {
             *validity = Validity::Invalid { reason: InvalidReason::GeneratorLimited, detail };
@@ -225,7 +231,7 @@ impl<'a> Team<'a> {
             facts.push(("generators.apart_ns".to_owned(), apart.to_string()));
             facts.push(("generators.apart_within_ns".to_owned(), within.to_string()));
         }
-        Kept { generators: last.into_iter().map(kept).collect(), facts }
+        TeamRecords { generators: last.into_iter().map(kept).collect(), facts }
     }
 }
 
@@ -352,7 +358,7 @@ mod tests {
         assert!(whole.result.counts.intended > 50, "{:?}", whole.result.counts);
         assert!(told.failed > 0, "{told:?}");
         let mut validity = Validity::Valid;
-        let Kept { generators, facts } = team.keep(true, Nanos::ZERO, &mut validity);
+        let TeamRecords { generators, facts } = team.keep(true, Nanos::ZERO, &mut validity);
         let own: Vec<&vtax_load::LoadResult> = generators.iter().filter_map(|g| g.load.as_ref()).collect();
         assert_eq!(own.len(), 3);
         assert_eq!(merged(&own).counts, whole.result.counts, "the parts are the whole");

@@ -1,7 +1,7 @@
 //! Warm-up detection: what of a load step was still warm-up beyond the plan's is cut off; a step that never becomes
 //! steady makes its trial invalid.
 
-use vtax_load::{Counts, Interval, LatencyHistogram, LoadResult};
+use vtax_load::{Begun, Counts, Interval, LatencyHistogram, LoadResult};
 use vtax_stats::settled;
 use vtax_store::record::{InvalidReason, SteadyState, Validity, WarmUp};
 use vtax_units::{Nanos, Share};
@@ -140,7 +140,17 @@ pub(crate) fn cut_to(load: &mut LoadResult, time: Nanos) {
     cut(load, from);
 }
 
-/// Reduces `load` to what came after its first `from` intervals; returns the time cut.
+/// What became of the requests that began in these intervals; `None` where a load doesn't tell.
+fn begun_in(intervals: &[Interval]) -> Option<Begun> {
+    let mut sum = Begun::default();
+    for interval in intervals {
+        sum.add(interval.begun.as_deref()?);
+    }
+    Some(sum)
+}
+
+/// Reduces `load` to what came after its first `from` intervals; returns the time cut. Latencies are of the answers that came after
+/// it, also of those few whose requests were under way then.
 fn cut(load: &mut LoadResult, from: usize) -> Nanos {
     let start = load.intervals.get(from).map_or(Nanos::ZERO, |i| i.start);
     if start == Nanos::ZERO {
@@ -151,11 +161,16 @@ fn cut(load: &mut LoadResult, from: usize) -> Nanos {
         intervals.iter().for_each(|i| counts.add(&i.counts));
         counts
     };
-    let before = sum(&load.intervals[..from]);
     let mut kept = sum(&load.intervals[from..]);
-    // Only requests whose start lies in the recorded time count, so answers to earlier ones don't.
-    let under_way = before.sent.saturating_sub(before.ok + before.errors.total());
-    kept.ok = kept.ok.saturating_sub(under_way);
+    // Only requests whose start lies in the recorded time count, so what became of earlier ones doesn't.
+    if let Some(begun) = begun_in(&load.intervals[from..]) {
+        kept.set_outcomes(begun);
+    } else {
+        // Whether those under way succeeded isn't known: no success is claimed that wasn't there.
+        let before = sum(&load.intervals[..from]);
+        let under_way = before.sent.saturating_sub(before.ok + before.errors.total());
+        kept.ok = kept.ok.saturating_sub(under_way);
+    }
     let mut latency = LatencyHistogram::new();
     load.intervals[from..].iter().for_each(|i| latency.add(&i.latency));
     load.counts = kept;
@@ -166,6 +181,8 @@ fn cut(load: &mut LoadResult, from: usize) -> Nanos {
 
 #[cfg(test)]
 mod tests {
+    use vtax_load::Errors;
+
     use super::*;
 
     /// A step at 1,000 requests per second, each interval with the latency that `at` says.
@@ -182,6 +199,7 @@ mod tests {
             generator: Default::default(),
             samples: Vec::new(),
             details: None,
+            timeout: Nanos::ZERO,
         };
         for i in 0..intervals {
             let mut latency = LatencyHistogram::new();
@@ -193,12 +211,32 @@ mod tests {
             counts.unfinished = u64::from(i + 1 == intervals);
             load.counts.add(&counts);
             load.latency.add(&latency);
-            load.intervals.push(Interval { start: Nanos(i * length.0), counts, latency });
+            load.intervals.push(Interval { start: Nanos(i * length.0), counts, latency, begun: None });
         }
         load
     }
 
     const TOLERANCE: Share = Share(0.05);
+
+    /// A hundred requests are under way at the cut and time out; of the 10,000 after it none fails.
+    #[test]
+    fn what_became_of_requests_under_way_at_the_cut_is_no_part_of_the_rest() {
+        let mut step = load(40, 500, |_| 3_000_000);
+        let timeouts = Errors { client_timeout: 100, ..Errors::default() };
+        for (i, interval) in (0_u64..).zip(&mut step.intervals) {
+            let (failed, errors) = if i == 19 { (100, timeouts.clone()) } else { (0, Errors::default()) };
+            let begun = Begun { sent: 500, ok: 500 - failed, errors, ..Begun::default() };
+            interval.counts = Counts { intended: 500, sent: 500, ok: 500, ..Counts::default() };
+            interval.begun = Some(Box::new(begun));
+        }
+        // They began in the last interval before the cut, and ended a second later.
+        step.intervals[19].counts.ok = 400;
+        step.intervals[38].counts.errors = timeouts;
+        cut_to(&mut step, Nanos::from_secs(1));
+        let c = &step.counts;
+        assert_eq!((c.intended, c.sent, c.ok, c.errors.total()), (10_000, 10_000, 10_000, 0));
+        assert_eq!(step.duration, Nanos::from_secs(1));
+    }
 
     #[test]
     fn intervals_are_equal_and_neither_too_short_nor_too_long() {

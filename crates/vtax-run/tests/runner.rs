@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use vtax_plan::model::{Cell, MeasureKind, Plan};
-use vtax_run::{Ended, Executor, LiveProgress, Observer, Order, RunError, RunEvent, Runner, Silent, Stop};
+use vtax_run::{
+    Executor, LiveProgress, Observer, RunEnd, RunError, RunEvent, Runner, Silent, Stop, TrialRequest,
+};
 use vtax_store::record::{
     CapacityOutcome, Finding, InvalidReason, JournalEntry, Observation, TrialRecord, Validity,
 };
@@ -61,7 +63,7 @@ impl Fake {
 impl Executor for Fake {
     fn trial(
         &mut self,
-        order: &Order<'_>,
+        request: &TrialRequest<'_>,
         _: &mut TrialWriter,
         _: &dyn Observer,
     ) -> Result<Option<TrialRecord>, RunError> {
@@ -69,25 +71,25 @@ impl Executor for Fake {
             self.stop.ask();
             return Ok(None);
         }
-        let name = format!("{}/{}/{}", order.cell.id, order.measure.name, order.repetition);
+        let name = format!("{}/{}/{}", request.cell.id, request.measure.name, request.repetition);
         self.made.borrow_mut().push(name);
-        let outcome = matches!(order.measure.kind, MeasureKind::Capacity(_)).then(|| {
-            let name = order.cell.environment.name.as_str();
-            let factor = self.scatter.get(name).map_or(1.0, |by_round| by_round[order.round as usize % 6]);
+        let outcome = matches!(request.measure.kind, MeasureKind::Capacity(_)).then(|| {
+            let name = request.cell.environment.name.as_str();
+            let factor = self.scatter.get(name).map_or(1.0, |by_round| by_round[request.round as usize % 6]);
             let lower = Rate(self.capacities[name] * factor);
             Finding::Capacity(CapacityOutcome { lower, upper: Some(Rate(lower.0 * 1.05)), steps: vec![] })
         });
         let validity = if outcome.is_some() {
             Validity::Valid
         } else {
-            self.offered.borrow_mut().extend(order.offered.map(|rate| rate.0));
+            self.offered.borrow_mut().extend(request.offered.map(|rate| rate.0));
             Validity::Invalid { reason: self.reason, detail: "fake".into() }
         };
         Ok(Some(TrialRecord {
-            cell: order.cell.id.clone(),
-            measure: order.measure.name.clone(),
-            repetition: order.repetition,
-            round: Some(order.round),
+            cell: request.cell.id.clone(),
+            measure: request.measure.name.clone(),
+            repetition: request.repetition,
+            round: Some(request.round),
             started_unix_ms: 0,
             validity,
             observations: outcome.into_iter().map(|found| Observation::whole(0, found)).collect(),
@@ -97,12 +99,12 @@ impl Executor for Fake {
 
     fn pair(
         &mut self,
-        orders: [&Order<'_>; 2],
+        requests: [&TrialRequest<'_>; 2],
         [first, second]: [&mut TrialWriter; 2],
         observer: &dyn Observer,
     ) -> Result<Option<[TrialRecord; 2]>, RunError> {
         let (one, other) =
-            (self.trial(orders[0], first, observer)?, self.trial(orders[1], second, observer)?);
+            (self.trial(requests[0], first, observer)?, self.trial(requests[1], second, observer)?);
         Ok(one.zip(other).map(|(one, other)| [one, other]))
     }
 
@@ -113,7 +115,7 @@ impl Executor for Fake {
     fn describe(&self, _: &mut Provenance) {}
 }
 
-fn go(plan: &Plan, store: &mut RunWriter, fake: &mut Fake, left_out: Option<usize>) -> Ended {
+fn go(plan: &Plan, store: &mut RunWriter, fake: &mut Fake, left_out: Option<usize>) -> RunEnd {
     let stop = fake.stop.clone();
     let estimate = |_: &_, _: &_| Duration::from_secs(1);
     let mut runner = Runner::new(plan, store, &Silent, stop, &estimate).expect("the journal reads");
@@ -131,7 +133,7 @@ fn create(plan: &Plan, directory: &tempfile::TempDir) -> RunWriter {
 fn latency_is_measured_at_a_share_of_the_lowest_capacity() {
     let (plan, directory) = (plan(), tempfile::tempdir().expect("a directory"));
     let mut fake = Fake::new(Stop::default(), usize::MAX);
-    assert_eq!(go(&plan, &mut create(&plan, &directory), &mut fake, None), Ended::Completed);
+    assert_eq!(go(&plan, &mut create(&plan, &directory), &mut fake, None), RunEnd::Completed);
     assert!(fake.offered.borrow().iter().all(|rate| *rate == 200.0), "{:?}", fake.offered);
     // 2 cells: 3 capacity trials each; latency is invalid each time and tried 3 + 3 times.
     assert_eq!(fake.made.borrow().len(), 2 * 3 + 2 * 6);
@@ -149,11 +151,11 @@ fn with_scatter() -> (Fake, Vec<String>) {
         ("container", [0.8, 1.0, 0.9, 1.05, 0.85, 1.0]),
         ("vm", [1.01, 0.99, 1.0, 1.01, 0.99, 1.0]),
     ]);
-    assert_eq!(go(&plan, &mut create(&plan, &directory), &mut fake, None), Ended::Interrupted);
+    assert_eq!(go(&plan, &mut create(&plan, &directory), &mut fake, None), RunEnd::Interrupted);
     fake.stop_after = usize::MAX;
     fake.stop = Stop::default();
     let mut store = RunDir::resume(directory.path().join("run")).expect("resumable");
-    assert_eq!(go(&plan, &mut store, &mut fake, None), Ended::Completed);
+    assert_eq!(go(&plan, &mut store, &mut fake, None), RunEnd::Completed);
     let entries = store.run().journal().expect("the journal reads").map(|e| e.expect("an entry"));
     let notes = entries.filter_map(|entry| match entry {
         JournalEntry::Note { text, .. } => Some(text),
@@ -198,10 +200,10 @@ fn a_resumed_run_makes_exactly_what_is_missing() {
     for cut in [0, 1, 4, 9, whole.len() - 1] {
         let directory = tempfile::tempdir().expect("a directory");
         let mut first = Fake::new(Stop::default(), cut);
-        assert_eq!(go(&plan, &mut create(&plan, &directory), &mut first, None), Ended::Interrupted);
+        assert_eq!(go(&plan, &mut create(&plan, &directory), &mut first, None), RunEnd::Interrupted);
         let mut store = RunDir::resume(directory.path().join("run")).expect("resumable");
         let mut rest = Fake::new(Stop::default(), usize::MAX);
-        assert_eq!(go(&plan, &mut store, &mut rest, None), Ended::Completed);
+        assert_eq!(go(&plan, &mut store, &mut rest, None), RunEnd::Completed);
         let made: Vec<String> = first.made.into_inner().into_iter().chain(rest.made.into_inner()).collect();
         assert_eq!(made, whole, "interrupted after {cut} trials");
     }
@@ -245,7 +247,7 @@ fn a_cell_that_fails_in_one_measure_is_left_out_of_all_with_that_reason() {
     let mut fake = Fake::new(Stop::default(), usize::MAX);
     fake.reason = InvalidReason::ServiceFailed;
     let mut store = create(&plan, &directory);
-    assert_eq!(go(&plan, &mut store, &mut fake, None), Ended::Completed);
+    assert_eq!(go(&plan, &mut store, &mut fake, None), RunEnd::Completed);
     let journal = std::fs::read_to_string(directory.path().join("run/journal.jsonl")).expect("a journal");
     let reason = " counted, so no more trials of any measure are made; the last: fake";
     assert!(journal.contains("left out: no trial of `latency"), "{journal}");
@@ -314,9 +316,9 @@ fn a_run_can_be_followed_and_so_can_what_is_made_after_an_interruption() {
     let state = follow(&mut store, &mut Fake::new(Stop::default(), usize::MAX));
     assert_eq!((state.finished, state.trial), (18, None));
     // Capacities of both cells count; no latency trial does.
-    let widths: Vec<&str> = state.widths.iter().map(|width| width.measure.as_str()).collect();
-    assert_eq!(widths, ["capacity"]);
-    assert!(state.widths[0].interval.is_some());
+    let compared: Vec<&str> = state.comparisons.iter().map(|of| of.measure.as_str()).collect();
+    assert_eq!(compared, ["capacity"]);
+    assert!(state.comparisons[0].interval.is_some());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use vtax_load::{Counts, GeneratorUse, LatencyHistogram, LoadResult};
 use vtax_plan::model::Plan;
-use vtax_run::{Ended, Executor, Observer, Order, RunError, Runner, Silent, Stop};
+use vtax_run::{Executor, Observer, RunEnd, RunError, Runner, Silent, Stop, TrialRequest};
 use vtax_store::record::{Finding, InvalidReason, Observation, TrialRecord, Validity};
 use vtax_store::{Provenance, RunDir, RunWriter, TrialWriter};
 use vtax_units::Nanos;
@@ -58,10 +58,10 @@ impl Machine {
         (0..12).map(|_| self.rng.random::<f64>()).sum::<f64>() - 6.0
     }
 
-    fn record(&mut self, order: &Order<'_>, moment: f64) -> TrialRecord {
+    fn record(&mut self, request: &TrialRequest<'_>, moment: f64) -> TrialRecord {
         let number = self.made.len();
-        self.made.push(format!("{}/{}", order.cell.environment.name, order.repetition));
-        let pace = if order.cell.environment.name == "slow" { 800.0 } else { 1_000.0 };
+        self.made.push(format!("{}/{}", request.cell.environment.name, request.repetition));
+        let pace = if request.cell.environment.name == "slow" { 800.0 } else { 1_000.0 };
         let ok = pace * (self.shared * moment + self.own * self.noise()).exp();
         let load = LoadResult {
             started_unix_ns: 0,
@@ -74,6 +74,7 @@ impl Machine {
             generator: GeneratorUse::default(),
             samples: Vec::new(),
             details: None,
+            timeout: Nanos::ZERO,
         };
         let validity = if (self.fails)(number) {
             Validity::Invalid { reason: InvalidReason::NoSteadyState, detail: "it moved".into() }
@@ -81,10 +82,10 @@ impl Machine {
             Validity::Valid
         };
         TrialRecord {
-            cell: order.cell.id.clone(),
-            measure: order.measure.name.clone(),
-            repetition: order.repetition,
-            round: Some(order.round),
+            cell: request.cell.id.clone(),
+            measure: request.measure.name.clone(),
+            repetition: request.repetition,
+            round: Some(request.round),
             started_unix_ms: 0,
             validity,
             observations: vec![Observation::whole(0, Finding::Throughput { load })],
@@ -96,17 +97,17 @@ impl Machine {
 impl Executor for Machine {
     fn trial(
         &mut self,
-        order: &Order<'_>,
+        request: &TrialRequest<'_>,
         _: &mut TrialWriter,
         _: &dyn Observer,
     ) -> Result<Option<TrialRecord>, RunError> {
         let moment = self.noise();
-        Ok(Some(self.record(order, moment)))
+        Ok(Some(self.record(request, moment)))
     }
 
     fn pair(
         &mut self,
-        orders: [&Order<'_>; 2],
+        requests: [&TrialRequest<'_>; 2],
         _: [&mut TrialWriter; 2],
         _: &dyn Observer,
     ) -> Result<Option<[TrialRecord; 2]>, RunError> {
@@ -115,7 +116,7 @@ impl Executor for Machine {
             return Ok(None);
         }
         let moment = self.noise();
-        Ok(Some(orders.map(|order| self.record(order, moment))))
+        Ok(Some(requests.map(|request| self.record(request, moment))))
     }
 
     fn take_notes(&mut self) -> Vec<String> {
@@ -125,7 +126,7 @@ impl Executor for Machine {
     fn describe(&self, _: &mut Provenance) {}
 }
 
-fn go(plan: &Plan, store: &mut RunWriter, machine: &mut Machine) -> Ended {
+fn go(plan: &Plan, store: &mut RunWriter, machine: &mut Machine) -> RunEnd {
     let (stop, estimate) = (machine.stop.clone(), |_: &_, _: &_| Duration::from_secs(1));
     let mut runner = Runner::new(plan, store, &Silent, stop, &estimate).expect("the journal reads");
     runner.run(machine).expect("the run directory is writable")
@@ -136,7 +137,7 @@ fn records(plan: &Plan, machine: &mut Machine) -> Vec<TrialRecord> {
     let directory = tempfile::tempdir().expect("a directory");
     let mut store =
         RunDir::create(directory.path().join("run"), plan, &Provenance::default()).expect("created");
-    assert_eq!(go(plan, &mut store, machine), Ended::Completed);
+    assert_eq!(go(plan, &mut store, machine), RunEnd::Completed);
     store.run().trials().expect("readable")
 }
 
@@ -237,7 +238,7 @@ fn a_run_cut_off_within_a_pair_goes_on_with_a_new_one() {
     machine.stop_after = 4;
     {
         let mut store = RunDir::create(&path, &plan, &Provenance::default()).expect("created");
-        assert_eq!(go(&plan, &mut store, &mut machine), Ended::Interrupted);
+        assert_eq!(go(&plan, &mut store, &mut machine), RunEnd::Interrupted);
     }
     // Killed between the two lines of the second pair.
     let journal = path.join("journal.jsonl");
@@ -246,7 +247,7 @@ fn a_run_cut_off_within_a_pair_goes_on_with_a_new_one() {
     assert_eq!(ends.len(), 4);
     std::fs::write(&journal, &text[..ends[3]]).expect("writable");
     let mut store = RunDir::resume(&path).expect("resumable");
-    assert_eq!(go(&plan, &mut store, &mut Machine::new(0.002, 0.0)), Ended::Completed);
+    assert_eq!(go(&plan, &mut store, &mut Machine::new(0.002, 0.0)), RunEnd::Completed);
     let records = store.run().trials().expect("readable");
     assert_eq!((valid(&records, "container"), valid(&records, "slow")), (3, 3));
     let native = records.iter().filter(|record| record.cell.starts_with("native")).count();

@@ -39,7 +39,7 @@ pub(crate) struct App {
     pub(crate) jobs: Option<Jobs>,
     pub(crate) cost: Cost,
     followers: Arc<Semaphore>,
-    drawn: Semaphore,
+    drawn: Arc<Semaphore>,
 }
 
 /// [`App`], as handlers get it.
@@ -57,7 +57,7 @@ impl App {
             jobs,
             cost: Cost::begin(),
             followers: Arc::new(Semaphore::new(FOLLOWERS)),
-            drawn: Semaphore::new(DRAWN),
+            drawn: Arc::new(Semaphore::new(DRAWN)),
         }
     }
 
@@ -113,12 +113,17 @@ async fn apart<T: Send + 'static>(
     tokio::task::spawn_blocking(move || work(&app)).await.unwrap_or_else(|_| Err(Refusal::bug()))
 }
 
-/// The same for what takes long: one at a time.
+/// Does what takes long beside the requests, one at a time.
 async fn drawn<T: Send + 'static>(
     app: &Shared,
     work: impl FnOnce(&Shared) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let _place = app.drawn.acquire().await.map_err(|_| Refusal::bug())?;
+    let place = Arc::clone(&app.drawn).acquire_owned().await.map_err(|_| Refusal::bug())?;
+    // The work has it, and not the request: that ends where the client leaves, and the work goes on.
+    let work = move |app: &Shared| {
+        let _place = place;
+        work(app)
+    };
     apart(app, work).await
 }
 
@@ -162,8 +167,8 @@ async fn follow(
     let permit = Arc::clone(&app.followers).try_acquire_owned().map_err(|_| {
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, format!("{FOLLOWERS} clients follow runs already."))
     })?;
-    let place = events::Place::of(&headers, query.get("after").map(String::as_str));
-    Ok(events::follow(&app.index.path(&entry), place, permit))
+    let last = events::EventId::of(&headers, query.get("after").map(String::as_str));
+    Ok(events::follow(&app.index.path(&entry), last, permit))
 }
 
 /// Reads a run in full.

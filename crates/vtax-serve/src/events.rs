@@ -22,28 +22,28 @@ const EVERY: u32 = 4;
 /// Time between two signs of life where nothing happens.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// Where a client is: the line of the journal that was told last, and the moment of the last state.
+/// The id of an event: the line of the journal that was told last, and the moment of the last state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct EventId {
     pub(crate) line: u64,
     pub(crate) moment: u64,
 }
 
-impl Place {
+impl EventId {
     /// Understands the id of an event; `None` where it is none.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (line, moment) = text.split_once('.')?;
         Some(Self { line: line.parse().ok()?, moment: moment.parse().ok()? })
     }
 
-    /// Where a client that reconnects was; else where its page is.
+    /// The last one that a client that reconnects was told; else the one that its page has.
     pub(crate) fn of(headers: &HeaderMap, after: Option<&str>) -> Self {
         let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
         last.and_then(Self::parse).or_else(|| after.and_then(Self::parse)).unwrap_or_default()
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for EventId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.line, self.moment)
     }
@@ -52,7 +52,7 @@ impl std::fmt::Display for Place {
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Told {
-    pub(crate) place: Place,
+    pub(crate) id: EventId,
     pub(crate) event: &'static str,
     pub(crate) data: Value,
 }
@@ -63,18 +63,18 @@ pub(crate) struct Follower {
     run: PathBuf,
     journal: JournalTail,
     live: LiveReader,
-    place: Place,
+    last: EventId,
     written: Option<bool>,
     looks: u32,
 }
 
 impl Follower {
-    pub(crate) fn new(run: &Path, place: Place) -> Self {
+    pub(crate) fn new(run: &Path, last: EventId) -> Self {
         Self {
             run: run.to_owned(),
-            journal: JournalTail::after(run, place.line),
+            journal: JournalTail::after(run, last.line),
             live: LiveReader::new(run),
-            place,
+            last,
             written: None,
             looks: 0,
         }
@@ -84,12 +84,12 @@ impl Follower {
     pub(crate) fn look(&mut self) -> Option<Vec<Told>> {
         let mut told = Vec::new();
         for line in self.journal.read().ok()? {
-            self.place.line = line.place;
+            self.last.line = line.place;
             if let Some((event, data)) = of_line(&line) {
-                told.push(Told { place: self.place, event, data });
+                told.push(Told { id: self.last, event, data });
             }
         }
-        self.place.line = self.journal.told();
+        self.last.line = self.journal.last_line();
         let before = self.written;
         if self.looks.is_multiple_of(EVERY) {
             self.written = Some(is_written(&self.run));
@@ -98,13 +98,13 @@ impl Follower {
         let written = self.written.unwrap_or_default();
         // A file that can't be read is no reason to end: the journal is what counts.
         let states = self.live.read().unwrap_or_default();
-        let newest = states.into_iter().next_back().filter(|state| state.at_unix_ms > self.place.moment);
+        let newest = states.into_iter().next_back().filter(|state| state.at_unix_ms > self.last.moment);
         if let Some(state) = newest {
-            self.place.moment = state.at_unix_ms;
-            told.push(Told { place: self.place, event: "state", data: of_state(&state, written) });
+            self.last.moment = state.at_unix_ms;
+            told.push(Told { id: self.last, event: "state", data: of_state(&state, written) });
         }
         if before != Some(false) && !written {
-            told.push(Told { place: self.place, event: "quiet", data: json!({}) });
+            told.push(Told { id: self.last, event: "quiet", data: json!({}) });
         }
         Some(told)
     }
@@ -121,11 +121,10 @@ fn of_line(line: &JournalLine) -> Option<(&'static str, Value)> {
         "trial-ended" => {
             let valid = line.validity == Some(Validity::Valid);
             let reason = line.validity.as_ref().and_then(invalid);
-            let parts = line.timings.map(|t| [t.testbed, t.service, t.measure, t.teardown]);
-            let took = parts.unwrap_or_default().iter().fold(0, |all: u64, part| all.saturating_add(part.0));
+            let took = line.timings.unwrap_or_default().total();
             let data = json!({
                 "index": line.index, "cell": line.cell, "measure": line.measure, "repetition": line.repetition,
-                "valid": valid, "reason": reason, "took_ms": took / 1_000_000,
+                "valid": valid, "reason": reason, "took_ms": took.0 / 1_000_000,
             });
             Some(("trial", data))
         }
@@ -158,7 +157,7 @@ async fn next(mut feed: Feed) -> Option<(Result<Event, Infallible>, Feed)> {
     loop {
         if let Some(told) = feed.waiting.pop_front() {
             let event =
-                Event::default().event(told.event).id(told.place.to_string()).data(told.data.to_string());
+                Event::default().event(told.event).id(told.id.to_string()).data(told.data.to_string());
             return Some((Ok(event), feed));
         }
         if !std::mem::take(&mut feed.first) {
@@ -175,8 +174,8 @@ async fn next(mut feed: Feed) -> Option<(Result<Event, Infallible>, Feed)> {
 }
 
 /// The answer that follows a run.
-pub(crate) fn follow(run: &Path, place: Place, permit: OwnedSemaphorePermit) -> Response {
-    let follower = Follower::new(run, place);
+pub(crate) fn follow(run: &Path, last: EventId, permit: OwnedSemaphorePermit) -> Response {
+    let follower = Follower::new(run, last);
     let feed = Feed { follower, waiting: VecDeque::new(), first: true, _place: permit };
     let stream = futures_util::stream::unfold(feed, next);
     Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
@@ -197,7 +196,7 @@ mod tests {
     }
 
     fn words(told: &[Told]) -> Vec<(String, &'static str)> {
-        told.iter().map(|t| (t.place.to_string(), t.event)).collect()
+        told.iter().map(|t| (t.id.to_string(), t.event)).collect()
     }
 
     #[test]
@@ -206,7 +205,7 @@ mod tests {
         let run = dir.path();
         append(run, r#"{"event":"opened","version":3,"at_unix_ms":1}"#);
         append(run, r#"{"event":"note","cell":null,"text":"one"}"#);
-        let mut first = Follower::new(run, Place::default());
+        let mut first = Follower::new(run, EventId::default());
         let told = first.look().unwrap();
         assert_eq!(words(&told), [("2.0".to_owned(), "note"), ("2.0".to_owned(), "quiet")]);
         assert!(first.look().unwrap().is_empty());
@@ -225,7 +224,7 @@ mod tests {
         // Another server, which knows nothing but the id that the client has.
         append(run, r#"{"event":"resumed","at_unix_ms":9}"#);
         append(run, r#"{"event":"completed","at_unix_ms":10}"#);
-        let mut again = Follower::new(run, Place::parse("3.80").unwrap());
+        let mut again = Follower::new(run, EventId::parse("3.80").unwrap());
         let told: Vec<Told> = again.look().unwrap().into_iter().filter(|t| t.event != "quiet").collect();
         assert_eq!(words(&told), [("4.80".to_owned(), "resumed"), ("5.80".to_owned(), "completed")]);
         std::fs::remove_file(run.join("journal.jsonl")).unwrap();
@@ -234,13 +233,13 @@ mod tests {
 
     #[test]
     fn ids_of_others_are_no_ids() {
-        assert_eq!(Place::parse("3.80"), Some(Place { line: 3, moment: 80 }));
+        assert_eq!(EventId::parse("3.80"), Some(EventId { line: 3, moment: 80 }));
         for wrong in ["", "3", "3.", ".5", "-1.2", "3.80.1", "99999999999999999999.0", "a.b"] {
-            assert_eq!(Place::parse(wrong), None, "{wrong}");
+            assert_eq!(EventId::parse(wrong), None, "{wrong}");
         }
         let mut headers = HeaderMap::new();
-        assert_eq!(Place::of(&headers, Some("2.7")).to_string(), "2.7");
+        assert_eq!(EventId::of(&headers, Some("2.7")).to_string(), "2.7");
         headers.insert("last-event-id", "5.9".parse().unwrap());
-        assert_eq!(Place::of(&headers, Some("2.7")).to_string(), "5.9");
+        assert_eq!(EventId::of(&headers, Some("2.7")).to_string(), "5.9");
     }
 }

@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use axum::extract::{Request, State};
 use axum::http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, LOCATION, ORIGIN, REFERRER_POLICY,
-    SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    REFRESH, SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 
 use crate::app::Shared;
 use crate::refusal::Refusal;
@@ -19,6 +19,12 @@ use crate::token::Token;
 const PATH: usize = 256;
 /// Longest query.
 const QUERY: usize = 4096;
+
+/// In a query beside the token: the browser comes from a page in a file ([`LinkPage`](crate::LinkPage)).
+pub(crate) const BY_FILE: &str = "via=file";
+
+/// What is shown for a moment to a browser that comes from there.
+const SIGNED_IN: Html<&str> = Html("<!DOCTYPE html>\n<title>vtax</title>\n");
 
 /// What the server's own pages may do: use its style and script, and ask it for more.
 const OWN: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -169,12 +175,20 @@ impl Guard {
     }
 
     /// The answer to a link with the right token.
-    fn signed_in(&self, place: &str) -> Response {
+    ///
+    /// To a browser, one that comes from a file was sent by another site, also where it is sent on, and it wouldn't bring its cookie.
+    /// So it gets a page of this server's, which sends it there.
+    fn signed_in(&self, place: &str, by_file: bool) -> Response {
         let secure = if self.scheme == "https://" { "; Secure" } else { "" };
         let cookie =
             format!("{}={}; Path=/; HttpOnly; SameSite=Strict{secure}", self.cookie, self.token.text());
-        let mut response = StatusCode::SEE_OTHER.into_response();
-        for (name, value) in [(SET_COOKIE, cookie.as_str()), (LOCATION, place)] {
+        let refresh = format!("0; url={place}");
+        let (mut response, onward) = if by_file {
+            (SIGNED_IN.into_response(), (REFRESH, refresh.as_str()))
+        } else {
+            (StatusCode::SEE_OTHER.into_response(), (LOCATION, place))
+        };
+        for (name, value) in [(SET_COOKIE, cookie.as_str()), onward] {
             if let Ok(value) = HeaderValue::from_str(value) {
                 response.headers_mut().insert(name, value);
             }
@@ -188,11 +202,16 @@ fn in_query(uri: &Uri) -> Option<&str> {
     uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
+/// Whether a browser comes from a page in a file.
+fn is_by_file(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|pair| pair == BY_FILE))
+}
+
 /// The same place, its query without the token. It begins with one slash: with two it would be another server's.
 fn without_token(uri: &Uri) -> String {
     let path = uri.path().trim_start_matches('/');
-    let rest: Vec<&str> =
-        uri.query().unwrap_or_default().split('&').filter(|pair| !pair.starts_with("token=")).collect();
+    let pairs = uri.query().unwrap_or_default().split('&');
+    let rest: Vec<&str> = pairs.filter(|pair| !pair.starts_with("token=") && *pair != BY_FILE).collect();
     let query = rest.join("&");
     if query.is_empty() { format!("/{path}") } else { format!("/{path}?{query}") }
 }
@@ -203,9 +222,10 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 /// Lets pass what may, and adds to every answer what it says of itself.
 pub(crate) async fn guard(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let by_file = is_by_file(request.uri());
     let mut response = match app.guard.admit(request.method(), request.uri(), request.headers()) {
         Admission::Yes => next.run(request).await,
-        Admission::SignIn(place) => app.guard.signed_in(&place),
+        Admission::SignIn(place) => app.guard.signed_in(&place, by_file),
         Admission::No(refusal) => refusal.into_response(),
     };
     let headers = response.headers_mut();
@@ -293,6 +313,7 @@ mod tests {
         let place = |uri: String| without_token(&uri.parse().unwrap());
         assert_eq!(place(format!("/run/ab?x=1&token={token}&y=2")), "/run/ab?x=1&y=2");
         assert_eq!(place(format!("//evil.example/?token={token}")), "/evil.example/");
+        assert_eq!(place(format!("/?token={token}&{BY_FILE}")), "/");
         for (cookie, expected) in [
             (format!("vtax-8093={token}"), 200),
             (format!("a=b; vtax-8093={token}; c"), 200),

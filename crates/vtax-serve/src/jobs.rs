@@ -237,7 +237,7 @@ impl Jobs {
         child.ok_or_else(Refusal::bug)?.map_err(failed)
     }
 
-    /// Those that were started, the newest first.
+    /// The jobs that were started, the newest first.
     pub(crate) fn all(&self) -> Vec<Arc<Job>> {
         lock(&self.jobs).iter().rev().map(Arc::clone).collect()
     }

@@ -9,6 +9,7 @@ mod events;
 mod guard;
 mod index;
 mod jobs;
+mod link_page;
 mod metrics;
 mod net;
 mod options;
@@ -16,7 +17,9 @@ mod pages;
 mod refusal;
 mod token;
 mod watched;
+mod write_deadline;
 
+pub use link_page::LinkPage;
 pub use net::Server;
 pub use options::{Check, Options, ServeError, StartOptions, TlsFiles};
 pub use token::Token;

@@ -24,11 +24,14 @@ use crate::guard::Guard;
 use crate::index::Index;
 use crate::jobs::Jobs;
 use crate::options::{Options, ServeError, TlsFiles};
+use crate::write_deadline::WriteDeadline;
 
 /// Connections at a time.
 const CONNECTIONS: usize = 64;
 /// How long a connection may take for the headers of a request, or for the start of TLS.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may let a write wait.
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// Most bytes of headers.
 const HEADERS: usize = 16 << 10;
 /// Threads that read files.
@@ -138,6 +141,8 @@ impl Server {
 }
 
 async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router) {
+    // Below TLS, which takes what it can't write yet.
+    let stream = WriteDeadline::new(stream, WRITE_PATIENCE);
     let Some(tls) = tls else { return talk(stream, router).await };
     if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
         talk(stream, router).await;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use vtax_store::record::JournalEntry;
-use vtax_store::{LiveState, LiveTrial, LiveWidth, LiveWriter, RunDir};
+use vtax_store::{LiveComparison, LiveState, LiveTrial, LiveWriter, RunDir};
 
 use crate::support::{Site, copy, half, make, summarised};
 
@@ -19,19 +19,19 @@ fn a_run_is_followed_to_its_end_and_over_a_lost_connection() {
     let (_, rest) = page.split_once("data-events=\"").expect("where events come from");
     let place = rest.split('"').next().expect("a place").to_owned();
     let mut events = site.events(&place, None);
-    let width = LiveWidth {
+    let comparison = LiveComparison {
         cell: "vm".into(),
         measure: "latency".into(),
         rounds: 3,
         further: Some(2),
-        ..LiveWidth::default()
+        ..LiveComparison::default()
     };
     let trial = LiveTrial { index: 18, cell: "vm".into(), measure: "latency".into(), repetition: 2 };
     let state = LiveState {
         at_unix_ms: 5,
         trial: Some(trial),
         phase: "measuring".into(),
-        widths: vec![width],
+        comparisons: vec![comparison],
         ..LiveState::default()
     };
     live.append(&state).expect("written");

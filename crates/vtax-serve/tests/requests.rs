@@ -41,6 +41,10 @@ fn without_the_token_nothing_is_shown() {
     }
     let pair = cookie.split(';').next().expect("a pair");
     assert_eq!(ask("/", &format!("Cookie: {pair}\r\n")).status, 200);
+    // A redirection would be followed without the cookie there.
+    let by_file = ask(&format!("/run/{id}?token={}&via=file", site.token), "");
+    assert_eq!((by_file.status, by_file.header("set-cookie")), (200, Some(cookie.as_str())));
+    assert_eq!(by_file.header("refresh"), Some(format!("0; url=/run/{id}").as_str()));
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use vtax_units::random::noise;
+
 /// Names and sizes in bytes. The second names are those of the embedded server, so that one plan's
 /// target works with all of them.
 pub const DOCUMENTS: &[(&str, &str, usize)] =
@@ -36,36 +38,4 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::write(path, content)?;
     fs::set_permissions(path, Permissions::from_mode(0o644))
-}
-
-/// Pseudo-random bytes by xorshift64 (Marsaglia, "Xorshift RNGs", 2003).
-fn noise(size: usize) -> Vec<u8> {
-    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut bytes = Vec::with_capacity(size + 8);
-    while bytes.len() < size {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(size);
-    bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn noise_is_the_same_each_time_and_even() {
-        let bytes = noise(100_000);
-        assert_eq!(bytes, noise(100_000));
-        assert_eq!(bytes.len(), 100_000);
-        let mut counts = [0u32; 256];
-        for byte in &bytes {
-            counts[usize::from(*byte)] += 1;
-        }
-        // 390 expected each; six standard deviations are 119.
-        assert!(counts.iter().all(|c| (271..=510).contains(c)), "{counts:?}");
-    }
 }

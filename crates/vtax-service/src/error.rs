@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use vtax_sys::{Ended, SysError};
+use vtax_sys::{ProcessExit, SysError};
 use vtax_units::Nanos;
 
 use crate::packages::Missing;
@@ -30,7 +30,7 @@ pub enum ServiceError {
         operation: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         #[source]
         source: io::Error,
     },
@@ -51,7 +51,7 @@ pub enum ServiceError {
     Subscribers {
         /// The service's name.
         service: String,
-        /// Why.
+        /// What is wrong with them.
         #[source]
         source: vtax_plan::model::SubscribersError,
     },
@@ -63,7 +63,7 @@ pub enum ServiceError {
         /// What was tried, such as `provisioning 100000 subscribers`.
         operation: String,
         /// How the database's program ended.
-        status: Ended,
+        status: ProcessExit,
         /// Its last lines of output.
         lines: Vec<String>,
     },
@@ -134,7 +134,7 @@ pub enum ServiceError {
         service: String,
         /// Where the service was to listen.
         address: SocketAddr,
-        /// Why.
+        /// What the system said.
         #[source]
         source: io::Error,
     },
@@ -145,7 +145,7 @@ pub enum ServiceError {
         service: String,
         /// Where the service was to listen.
         address: SocketAddr,
-        /// Why.
+        /// What the system said.
         #[source]
         source: io::Error,
     },
@@ -156,7 +156,7 @@ pub enum ServiceError {
         service: String,
         /// The command line.
         command: Vec<String>,
-        /// Why.
+        /// What the system said.
         #[source]
         source: io::Error,
     },
@@ -166,7 +166,7 @@ pub enum ServiceError {
         /// The service's name.
         service: String,
         /// How it ended.
-        status: Ended,
+        status: ProcessExit,
         /// Its last lines of output.
         lines: Vec<String>,
     },
@@ -217,7 +217,7 @@ pub enum ServiceError {
         service: String,
         /// What was tried.
         operation: &'static str,
-        /// Why.
+        /// What the kernel said.
         #[source]
         source: SysError,
     },

@@ -35,6 +35,6 @@ pub use own::own_files;
 pub use packages::{Missing, Package};
 pub use private::{PrivateProgram, private_programs};
 pub use provision::{ProvisionFormat, provision};
-pub use recipe::{Place, Prepared};
+pub use recipe::{Prepared, StartContext};
 pub use running::RunningService;
 pub use watch::Notice;

@@ -30,7 +30,7 @@ impl PrivateProgram {
         (installed(self.programs).is_none() && root.join(Self::LIST).is_file()).then_some(root)
     }
 
-    /// The same as something that a service starts from. It is never removed to make room.
+    /// Where they are unpacked, as something that a service starts from. It is never removed to make room.
     pub(crate) fn prepared(&self, cache: &Path) -> Option<Prepared> {
         let path = self.unpacked(cache)?;
         let used = File::open(path.join(Self::LIST)).ok()?;
@@ -38,7 +38,7 @@ impl PrivateProgram {
     }
 }
 
-/// Those that this distribution's packages make necessary.
+/// The programs that this distribution's packages make necessary to unpack.
 #[must_use]
 pub fn private_programs() -> Vec<PrivateProgram> {
     match Distribution::of_this_host() {

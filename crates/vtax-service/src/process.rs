@@ -10,18 +10,18 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use vtax_sys::launch::Launch;
-use vtax_sys::{Ended, PidFd, SysError};
+use vtax_sys::{PidFd, ProcessExit, SysError};
 
 use crate::error::ServiceError;
 use crate::process_tree::{MARK, ProcessTree};
-use crate::recipe::{Condition, Place, Recipe};
+use crate::recipe::{Condition, Recipe, StartContext};
 use crate::watch::{Phase, Shared, Sink, Watch};
 
 /// How a service's stop went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
     /// How it ended; of a service of several processes, how the one that clients talk to did.
-    pub status: Option<Ended>,
+    pub status: Option<ProcessExit>,
     /// It, or another of its processes, had to be killed: it did not end within `stop_timeout`.
     pub killed: bool,
 }
@@ -41,7 +41,7 @@ impl Process {
     pub(crate) fn spawn(
         service: &str,
         recipe: &Recipe,
-        place: &Place,
+        context: &StartContext,
         sink: Sink,
     ) -> Result<Self, ServiceError> {
         let name = || service.to_owned();
@@ -50,7 +50,7 @@ impl Process {
         let system =
             |operation| move |source: SysError| ServiceError::System { service: name(), operation, source };
         let mark = mark();
-        let mut child = command(recipe, place, &mark).spawn().map_err(failed)?;
+        let mut child = command(recipe, context, &mark).spawn().map_err(failed)?;
         let pid = i32::try_from(child.id()).unwrap_or(0);
         let leader = match PidFd::open(pid) {
             Ok(leader) => Arc::new(leader),
@@ -124,17 +124,17 @@ impl Drop for Process {
 }
 
 /// The command to run, with its environment and its place in the process tree.
-fn command(recipe: &Recipe, place: &Place, mark: &str) -> Command {
+fn command(recipe: &Recipe, context: &StartContext, mark: &str) -> Command {
     let mut command = Command::new(recipe.command.first().map_or("", String::as_str));
     command.args(recipe.command.iter().skip(1));
     command.env_clear().envs(recipe.env.iter().map(|(name, value)| (name, value))).env(MARK, mark);
-    command.current_dir(&place.directory);
+    command.current_dir(&context.directory);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Launch {
         new_session: true,
         most_files: true,
         appear_as: recipe.identity.appear_as(),
-        die_with_parent: place.die_with_starter,
+        die_with_parent: context.die_with_starter,
     }
     .apply(&mut command);
     command

@@ -127,7 +127,7 @@ fn doing(pid: i32) -> Option<String> {
     describe(&stat, Some(place.trim()).filter(|place| !matches!(*place, "" | "0")))
 }
 
-/// The same from its `stat` and the kernel function that it waits in.
+/// What a process does, from its `stat` and the kernel function that it waits in.
 fn describe(stat: &str, place: Option<&str>) -> Option<String> {
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
     let name: String = name.chars().filter(|c| !c.is_control()).collect();

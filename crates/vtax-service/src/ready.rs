@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use vtax_sys::{Ended, PidFd};
+use vtax_sys::{PidFd, ProcessExit};
 use vtax_units::Nanos;
 
 use crate::error::ServiceError;
@@ -183,7 +183,7 @@ fn run(command: &[String], recipe: &Recipe, until: Instant) -> Result<(), String
         return Err(format!("{program} did not end in time"));
     }
     match process.wait() {
-        Ok(Ended::Exited(0)) => Ok(()),
+        Ok(ProcessExit::Exited(0)) => Ok(()),
         Ok(status) => Err(format!("{program} ended with {status}")),
         Err(e) => Err(failed(&e)),
     }

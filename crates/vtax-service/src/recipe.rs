@@ -19,7 +19,7 @@ const SERVED: &str = "files";
 
 /// Where and how a service is to run.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct StartContext {
     /// Address it must listen on.
     pub address: IpAddr,
     /// Its private directory. It must be empty or not exist yet, and its parent must exist; the
@@ -46,7 +46,7 @@ pub struct Place {
 /// make room for another.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Where it is: [`Place::prepared`].
+    /// Where it is: [`StartContext::prepared`].
     pub path: PathBuf,
     /// How long it took to make it; `None`: it was there.
     pub taken: Option<Nanos>,
@@ -116,8 +116,8 @@ pub(crate) struct Recipe {
     pub(crate) identity: Identity,
 }
 
-/// What the entries of the catalogue work from.
-pub(crate) struct Job<'a> {
+/// What an entry of the catalogue makes its recipes from.
+pub(crate) struct EntryContext<'a> {
     pub(crate) service: &'a str,
     pub(crate) directory: &'a Path,
     pub(crate) address: SocketAddr,
@@ -135,7 +135,7 @@ pub(crate) struct Job<'a> {
     pub(crate) disk: Option<&'a Path>,
 }
 
-impl Job<'_> {
+impl EntryContext<'_> {
     /// Its subscribers, of a service that can't be without.
     pub(crate) fn subscribers(&self) -> Result<&Subscribers, ServiceError> {
         self.subscribers.ok_or_else(|| ServiceError::NoSubscribers { service: self.service.to_owned() })
@@ -156,7 +156,7 @@ impl Job<'_> {
         }
     }
 
-    /// A service of one process that listens on the job's address, without an environment of its own.
+    /// A service of one process that listens on the context's address, without an environment of its own.
     pub(crate) fn recipe(&self, command: Vec<String>, ready: Condition) -> Recipe {
         Recipe {
             part: None,
@@ -196,8 +196,8 @@ impl Job<'_> {
 }
 
 #[cfg(test)]
-impl Job<'static> {
-    /// A job of one worker on port 80 in `/run/x`.
+impl EntryContext<'static> {
+    /// One worker on port 80 in `/run/x`.
     pub(crate) fn example() -> Self {
         Self {
             service: "own",

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use vtax_plan::model::{Service, Subscribers};
-use vtax_sys::Ended;
+use vtax_sys::ProcessExit;
 use vtax_sys::sync::lock;
 use vtax_units::Nanos;
 
@@ -15,7 +15,7 @@ use crate::catalogue::{is_own, missing, recipes};
 use crate::documents::make_directory;
 use crate::error::ServiceError;
 use crate::process::{Process, Stopped};
-use crate::recipe::{Place, Recipe};
+use crate::recipe::{Recipe, StartContext};
 use crate::watch::{Notice, Phase, Sink};
 use crate::{port, ready};
 
@@ -47,20 +47,20 @@ impl RunningService {
     pub fn start(
         service: &Service,
         subscribers: Option<&Subscribers>,
-        place: &Place,
+        context: &StartContext,
         sink: impl FnMut(Notice) + Send + 'static,
     ) -> Result<Self, ServiceError> {
-        if let Some(missing) = missing(service).filter(|_| place.prepared.is_none()) {
+        if let Some(missing) = missing(service).filter(|_| context.prepared.is_none()) {
             return Err(ServiceError::NotInstalled { service: service.name.clone(), missing });
         }
-        let directory = PrivateDirectory::make(&service.name, &place.directory)?;
-        let recipes = recipes(service, subscribers, place)?;
+        let directory = PrivateDirectory::make(&service.name, &context.directory)?;
+        let recipes = recipes(service, subscribers, context)?;
         for recipe in &recipes {
             port::allow(&service.name, recipe.address, &recipe.identity)?;
             port::check_free(&service.name, recipe.address, recipe.datagrams)?;
         }
         let begun = Instant::now();
-        let (processes, versions) = start_all(service, &recipes, place, Box::new(sink))?;
+        let (processes, versions) = start_all(service, &recipes, context, Box::new(sink))?;
         let startup = Nanos::from(begun.elapsed());
         let last = recipes.last();
         let command = last.map(|r| r.command.clone()).unwrap_or_default();
@@ -73,7 +73,7 @@ impl RunningService {
         };
         Ok(Self {
             name: service.name.clone(),
-            address: last.map_or(SocketAddr::new(place.address, 0), |r| r.address),
+            address: last.map_or(SocketAddr::new(context.address, 0), |r| r.address),
             version,
             command,
             startup,
@@ -120,7 +120,7 @@ impl RunningService {
 
     /// How it ended, where it already has; of several processes, how the first that did.
     #[must_use]
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<ProcessExit> {
         self.processes.iter().find_map(|p| p.shared.lock().ended)
     }
 
@@ -158,7 +158,7 @@ impl RunningService {
 fn start_all(
     service: &Service,
     recipes: &[Recipe],
-    place: &Place,
+    context: &StartContext,
     sink: Sink,
 ) -> Result<(Vec<Process>, Vec<String>), ServiceError> {
     let sink = Arc::new(Mutex::new(sink));
@@ -170,13 +170,13 @@ fn start_all(
     let (mut processes, mut versions) = (Vec::with_capacity(recipes.len()), Vec::new());
     for recipe in recipes {
         let label = label(recipe);
-        let process = Process::spawn(&label, recipe, place, sink_of(&sink, recipe.part))?;
+        let process = Process::spawn(&label, recipe, context, sink_of(&sink, recipe.part))?;
         let wait = ready::Wait {
             service: &label,
             timeout: service.ready_timeout,
             tree: &process.tree,
             deadline,
-            call_off: place.call_off.as_deref(),
+            call_off: context.call_off.as_deref(),
         };
         let version = wait.until_ready(recipe, &process.shared)?;
         wait.set_up(recipe, &process.shared)?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use vtax_sys::sync::{lock, wait_timeout, wait_timeout_while};
-use vtax_sys::{Ended, PidFd};
+use vtax_sys::{PidFd, ProcessExit};
 
 use crate::lines::{Allowance, Splitter, Tail};
 
@@ -26,8 +26,8 @@ pub enum Notice {
     Died {
         /// Which of its processes, where it has several, such as `mariadbd`.
         process: Option<&'static str>,
-        /// How.
-        status: Ended,
+        /// How it ended.
+        status: ProcessExit,
     },
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) phase: Phase,
-    pub(crate) ended: Option<Ended>,
+    pub(crate) ended: Option<ProcessExit>,
     /// A line contained the text that was waited for.
     pub(crate) found: bool,
     /// The streams are to be read to their end no longer.
@@ -72,7 +72,7 @@ impl Shared {
     }
 
     /// Enters a phase; how the service ended, where it already has.
-    pub(crate) fn enter(&self, phase: Phase) -> Option<Ended> {
+    pub(crate) fn enter(&self, phase: Phase) -> Option<ProcessExit> {
         let mut state = self.lock();
         state.phase = phase;
         state.ended
@@ -88,7 +88,7 @@ impl Shared {
     }
 
     /// Waits for the service's end, at most `timeout`.
-    pub(crate) fn wait_for_end(&self, timeout: Duration) -> Option<Ended> {
+    pub(crate) fn wait_for_end(&self, timeout: Duration) -> Option<ProcessExit> {
         let state = self.lock();
         wait_timeout_while(&self.changed, state, timeout, |s| s.ended.is_none()).ended
     }
@@ -219,8 +219,8 @@ impl Watch {
 
     /// Reaps the service and tells of its end.
     fn end(&mut self) {
-        // Where it was reaped elsewhere, how it ended is lost.
-        let status = self.process.wait().unwrap_or(Ended::Signalled(0));
+        // What fails is that it was reaped elsewhere.
+        let status = self.process.wait().unwrap_or(ProcessExit::Unknown);
         for index in 0..self.streams.len() {
             if let Some(line) = self.streams[index].splitter.finish() {
                 self.line(self.streams[index].name, line);

@@ -15,7 +15,7 @@ const ENCLOSING: usize = 6;
 /// The largest autocorrelation believed: beyond it, so few values only show that they all went one way.
 const MAX_MEMORY: f64 = 0.9;
 
-/// The same below 6 trials, where three in a row that rise are no news.
+/// The largest autocorrelation believed below 6 trials, where three in a row that rise are no news.
 const MAX_MEMORY_OF_FEW: f64 = 0.5;
 
 /// The median of sorted values and its 95 % interval, for 3 values or more.

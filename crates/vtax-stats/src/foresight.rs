@@ -2,11 +2,13 @@
 
 use crate::describe::moments;
 use crate::interval::MIN_TRIALS;
+use crate::margin::Margin;
 use crate::moderate::{moderated, prior, typical_variance};
 use crate::multiple::{judge_family, widened};
 use crate::ratio::{Bound, Direction, Ratio, after_looking, narrow};
 use crate::rng::Rng;
 use crate::student::t_quantile;
+use crate::uncertainty::{Uncertainty, hidden};
 use crate::verdict::{ALPHA, Verdict};
 
 /// Of the chance of a false claim, the share that may be spent on ending a comparison early.
@@ -44,6 +46,8 @@ pub struct SoFar<'a> {
     pub metric: &'a str,
     /// One for each round, in any order; which way is better doesn't matter.
     pub logs: &'a [f64],
+    /// Relative width within which each may lie unseen, both sides together, as in [`Group`](crate::Group).
+    pub resolution: f64,
 }
 
 /// Which of these comparisons, all read together with `unknown` others, `rounds` will probably tell to be better or
@@ -85,6 +89,8 @@ struct Guess {
     /// Its variance between rounds, as known as by so many degrees of freedom.
     variance: f64,
     df: usize,
+    /// Variance that no number of rounds makes smaller.
+    unseen: f64,
 }
 
 fn guesses(found: &[SoFar<'_>]) -> Vec<Guess> {
@@ -97,7 +103,7 @@ fn guesses(found: &[SoFar<'_>]) -> Vec<Guess> {
         let usual = typical_variance(&alike).filter(|_| borrowed > 0).unwrap_or(variance);
         let (b, d) = (borrowed as f64, df as f64);
         let variance = if df + borrowed > 0 { (b * usual + d * variance) / (b + d) } else { f64::INFINITY };
-        Guess { log, variance, df: (df + borrowed).max(1) }
+        Guess { log, variance, df: (df + borrowed).max(1), unseen: hidden(own.resolution) }
     };
     found.iter().map(of).collect()
 }
@@ -111,12 +117,11 @@ fn seen(found: &SoFar<'_>) -> Ratio {
         better: Direction::Lower,
         bound: Bound::Exact,
         detectable: None,
-        df: f64::INFINITY,
         candidate_trials: found.logs.len(),
         baseline_trials: found.logs.len(),
         rounds: Some(found.logs.len()),
         scatter: (found.logs.len() > 1).then_some(variance),
-        unseen: 0.0,
+        uncertainty: None,
     }
 }
 
@@ -130,10 +135,14 @@ impl Guess {
     fn draw(&self, rounds: usize, rng: &mut Rng) -> Ratio {
         let variance = self.variance * self.df as f64 / chi_square(self.df, rng);
         let log = self.log + normal(rng) * (variance / rounds as f64).sqrt();
-        let seen = seen(&SoFar { metric: "", logs: &[log] });
+        let seen = seen(&SoFar { metric: "", logs: &[log], resolution: 0.0 });
         let df = rounds - 1;
         let scatter = variance * chi_square(df, rng) / df as f64;
-        if log.is_finite() && scatter.is_finite() { in_rounds(&seen, scatter, rounds) } else { seen }
+        if log.is_finite() && scatter.is_finite() {
+            in_rounds(&seen, (scatter, self.unseen), rounds)
+        } else {
+            seen
+        }
     }
 }
 
@@ -153,19 +162,17 @@ fn chi_square(df: usize, rng: &mut Rng) -> f64 {
     df as f64 * (1.0 - part + normal(rng) * part.sqrt()).powi(3)
 }
 
-/// The comparison with so many rounds of this scatter.
-fn in_rounds(ratio: &Ratio, variance: f64, rounds: usize) -> Ratio {
-    let df = (rounds - 1) as f64;
-    let half = t_quantile(0.975, df) * (variance / rounds as f64 + ratio.unseen).sqrt();
-    Ratio {
-        interval: Some((ratio.tax * (-half).exp(), ratio.tax * half.exp())),
-        df,
+/// The comparison with so many rounds that scatter with this variance, beside what rounds don't show.
+fn in_rounds(ratio: &Ratio, (variance, unseen): (f64, f64), rounds: usize) -> Ratio {
+    let n = rounds as f64;
+    let made = Ratio {
         candidate_trials: rounds,
         baseline_trials: rounds,
         rounds: Some(rounds),
         scatter: Some(variance),
         ..*ratio
-    }
+    };
+    made.with(Some(Uncertainty::symmetric(variance / n, n - 1.0, unseen)))
 }
 
 /// How many more rounds end this comparison, if it stays what it seems: as narrow as ± `until`, or [`plain`]. `None` where it has
@@ -180,9 +187,9 @@ pub fn further(
     margin: f64,
     comparisons: usize,
 ) -> Option<usize> {
-    let (now, variance) = (ratio.rounds?, ratio.scatter?);
+    let (now, variance, unseen) = (ratio.rounds?, ratio.scatter?, ratio.uncertainty?.unseen);
     let ended = |n: usize| {
-        let then = after_looking(&in_rounds(ratio, variance, n), min);
+        let then = after_looking(&in_rounds(ratio, (variance, unseen), n), min);
         narrow(&then, until) || plain(&then, margin, comparisons)
     };
     let (mut low, mut high) = (now, most.min(now + FAR));
@@ -206,8 +213,7 @@ pub fn further(
 #[must_use]
 pub fn plain(ratio: &Ratio, margin: f64, comparisons: usize) -> bool {
     let level = EARLY * ALPHA / comparisons.max(1) as f64;
-    let edge = 1.0 + margin.max(0.0);
-    let beyond = |(low, high): (f64, f64)| low > edge || high < 1.0 / edge;
+    let beyond = |interval| Margin::new(margin).excludes(interval);
     ratio.bound == Bound::Exact && widened(ratio, level).interval.is_some_and(beyond)
 }
 
@@ -229,14 +235,14 @@ mod tests {
     }
 
     fn of<'a>(metric: &'a str, logs: &'a [f64]) -> SoFar<'a> {
-        SoFar { metric, logs }
+        SoFar { metric, logs, resolution: 0.0 }
     }
 
     #[test]
     fn what_is_foreseen_is_judged_as_a_report_judges() {
         let pairs = [[0.69, 0.71], [0.40, 0.36], [0.06, 0.08], [-0.9, -0.88]];
         let four: Vec<SoFar<'_>> = pairs.iter().map(|p| of("a", p.as_slice())).collect();
-        assert_eq!(foreseen(&[], 3, 3, 0.05, ALPHA), []);
+        assert_eq!(foreseen(&[], 3, 3, 0.05, ALPHA), [false; 0]);
         assert_eq!(foreseen(&four, 0, 2, 0.05, ALPHA), [false; 4], "two rounds tell nothing");
         assert_eq!(foreseen(&four, 0, 3, 0.05, ALPHA), [true, true, false, true]);
         assert_eq!(foreseen(&four, 0, 60, 0.05, ALPHA), [true; 4]);
@@ -253,6 +259,15 @@ mod tests {
         };
         let (all, apart) = (told(&|_| "all"), told(&|i| ["a", "b", "c", "d"][i % 4]));
         assert!(all == 30 && apart < 10, "{all} {apart}");
+    }
+
+    /// Two brackets of 8 % hide differences that no number of rounds shows.
+    #[test]
+    fn what_a_resolution_hides_is_not_foreseen() {
+        let logs = [0.055, 0.065];
+        let with =
+            |resolution| foreseen(&[SoFar { metric: "a", logs: &logs, resolution }], 0, 60, 0.05, ALPHA);
+        assert_eq!((with(0.0), with(0.08f64.hypot(0.08))), (vec![true], vec![false]));
     }
 
     /// Six services made 3 to 16 times slower by fault tolerance, as a run of three rounds found them (vtax's own,
@@ -282,7 +297,7 @@ mod tests {
                 })
                 .collect();
             let found: Vec<SoFar<'_>> = logs.iter().map(|l| of("a", &l[..2])).collect();
-            let whole = |l: &[f64; 3]| in_rounds(&seen(&of("a", l)), moments(l).1, 3);
+            let whole = |l: &[f64; 3]| in_rounds(&seen(&of("a", l)), (moments(l).1, 0.0), 3);
             let all: Vec<Ratio> = logs.iter().map(whole).collect();
             let prior = prior(&all).unwrap();
             let all: Vec<Ratio> = all.iter().map(|r| moderated(r, &prior)).collect();
@@ -325,6 +340,6 @@ mod tests {
         assert!(plain(&large, 0.05, 6) && !plain(&large, 0.05, 1_000_000));
         assert!(!plain(&found(&[1.04, 1.02, 1.03]), 0.05, 1), "within the margin");
         assert!(!plain(&Ratio { bound: Bound::AtLeast, ..large }, 0.05, 1));
-        assert!(!plain(&Ratio { interval: None, ..large }, 0.05, 1));
+        assert!(!plain(&large.with(None), 0.05, 1));
     }
 }

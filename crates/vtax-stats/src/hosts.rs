@@ -12,6 +12,7 @@ use crate::interval::pick;
 use crate::ratio::{Bound, Direction, Ratio};
 use crate::rng::Rng;
 use crate::student::{normal_tail, t_quantile, t_tail};
+use crate::uncertainty::{Uncertainty, hidden, usable};
 use crate::verdict::ALPHA;
 
 /// Below this many hosts there is no interval over hosts: two that happen to agree say nothing.
@@ -51,8 +52,6 @@ pub struct OverHosts {
     pub center: f64,
     /// 95 % interval of the mean over all hosts like these; `None` below [`MIN_HOSTS`].
     pub interval: Option<(f64, f64)>,
-    /// Degrees of freedom of the interval; infinite where nothing scatters.
-    pub df: f64,
     /// Standard deviation between hosts' true taxes: what their rounds explain is taken off. `None` with a single host or
     /// where no host has two rounds.
     pub spread: Option<f64>,
@@ -63,10 +62,8 @@ pub struct OverHosts {
     /// Hosts whose own tax differs from that of the others, the most different first. Fewer than half of all, else they
     /// are all different and none is the odd one.
     pub odd: Vec<usize>,
-    /// Variance of the mean with the measurement's resolution in it.
-    error: f64,
-    /// What of it is the resolution.
-    unseen: f64,
+    /// What the interval is made of, or would be.
+    uncertainty: Uncertainty,
 }
 
 /// The tax over hosts; `None` without a host, where one has no rounds, or where a value isn't finite.
@@ -86,19 +83,20 @@ pub fn over_hosts(hosts: &[HostLogs<'_>], seed: u64) -> Option<OverHosts> {
     let count = parts.len() as f64;
     let centers: Vec<f64> = parts.iter().map(|p| p.mean).collect();
     let (center, variance) = moments(&centers);
-    let resolution = hosts.iter().map(|h| usable(h.resolution)).fold(0.0, f64::max).powi(2) / 12.0;
-    let scatter = variance / count;
+    let unseen = hidden(hosts.iter().map(|h| usable(h.resolution)).fold(0.0, f64::max));
     let enough = parts.len() >= MIN_HOSTS;
-    let df =
-        if variance > 0.0 { (1.0 + resolution / scatter).powi(2) * (count - 1.0) } else { f64::INFINITY };
     let within = Within::of(&parts);
-    let t = t_quantile(0.975, count - 1.0);
-    let ends = enough.then(|| ends(&parts, (center, variance), seed));
-    let unseen = 1.96 * resolution.sqrt();
+    let lean = if enough { lean(&parts, (center, variance), seed) } else { (1.0, 1.0) };
+    let mean = Uncertainty::symmetric(variance / count, count - 1.0, unseen);
+    let uncertainty = Uncertainty { lean, ..mean };
     Some(OverHosts {
-        interval: ends.map(|(low, high)| (center - low.hypot(unseen), center + high.hypot(unseen))),
+        interval: enough.then(|| {
+            let (low, high) = uncertainty.ends(ALPHA);
+            (center - low, center + high)
+        }),
         another: enough.then(|| {
-            let half = (t * (variance * (1.0 + 1.0 / count)).sqrt()).hypot(unseen);
+            let one = Uncertainty { scatter: variance * (1.0 + 1.0 / count), ..mean };
+            let half = one.half(ALPHA);
             (center - half, center + half)
         }),
         spread: within.map(|w| (variance - w.of_means(&parts)).max(0.0).sqrt()),
@@ -106,9 +104,7 @@ pub fn over_hosts(hosts: &[HostLogs<'_>], seed: u64) -> Option<OverHosts> {
         odd: within.map(|w| odd(&parts, w)).unwrap_or_default(),
         hosts: parts.iter().map(HostPart::tax).collect(),
         center,
-        df,
-        error: scatter + resolution,
-        unseen: resolution,
+        uncertainty,
     })
 }
 
@@ -117,25 +113,20 @@ impl OverHosts {
     #[must_use]
     pub fn ratio(&self, better: Direction, bound: Bound) -> Ratio {
         let hosts = self.hosts.len();
-        let least = (t_quantile(0.975, self.df) + t_quantile(0.8, self.df)) * self.error.sqrt();
-        Ratio {
+        let ratio = Ratio {
             tax: self.center.exp(),
-            interval: self.interval.map(|(low, high)| (low.exp(), high.exp())),
+            interval: None,
             better,
             bound,
-            detectable: self.interval.map(|_| least.exp()).filter(|d| d.is_finite()),
-            df: self.df,
+            detectable: None,
             candidate_trials: hosts,
             baseline_trials: hosts,
             rounds: None,
             scatter: None,
-            unseen: self.unseen,
-        }
+            uncertainty: None,
+        };
+        ratio.with(self.interval.map(|_| self.uncertainty))
     }
-}
-
-fn usable(resolution: f64) -> f64 {
-    if resolution.is_finite() { resolution.max(0.0) } else { 0.0 }
 }
 
 /// One host's rounds with what is made of them.
@@ -150,7 +141,7 @@ struct HostPart<'a> {
 impl<'a> HostPart<'a> {
     fn new(host: &HostLogs<'a>) -> Self {
         let (mean, variance) = moments(host.logs);
-        Self { logs: host.logs, mean, variance, resolution: usable(host.resolution) }
+        Self { logs: host.logs, mean, variance, resolution: host.resolution }
     }
 
     fn n(&self) -> f64 {
@@ -158,10 +149,13 @@ impl<'a> HostPart<'a> {
     }
 
     fn tax(&self) -> HostTax {
-        let unseen = 1.96 * self.resolution / 12f64.sqrt();
-        let half = || (t_quantile(0.975, self.n() - 1.0) * (self.variance / self.n()).sqrt()).hypot(unseen);
         let known = self.logs.len() >= crate::MIN_TRIALS;
-        let interval = known.then(half).map(|half| (self.mean - half, self.mean + half));
+        let interval = known.then(|| {
+            let n = self.n();
+            let half =
+                Uncertainty::symmetric(self.variance / n, n - 1.0, hidden(self.resolution)).half(ALPHA);
+            (self.mean - half, self.mean + half)
+        });
         HostTax { center: self.mean, interval, rounds: self.logs.len() }
     }
 }
@@ -243,12 +237,12 @@ fn odd(parts: &[HostPart<'_>], within: Within) -> Vec<usize> {
     if alike && 2 * found.len() < parts.len() { found } else { Vec::new() }
 }
 
-/// How far the interval reaches below and above the center, without the resolution.
-fn ends(parts: &[HostPart<'_>], (center, variance): (f64, f64), seed: u64) -> (f64, f64) {
+/// By how much further the interval reaches below and above the center than Student's t.
+fn lean(parts: &[HostPart<'_>], (center, variance): (f64, f64), seed: u64) -> (f64, f64) {
     let count = parts.len() as f64;
     let half = t_quantile(0.975, count - 1.0) * (variance / count).sqrt();
     if parts.len() < BOOTSTRAP_HOSTS || half <= 0.0 {
-        return (half, half);
+        return (1.0, 1.0);
     }
     let mut rng = Rng::new(seed);
     let mut means: Vec<f64> = (0..RESAMPLES)
@@ -268,7 +262,7 @@ fn ends(parts: &[HostPart<'_>], (center, variance): (f64, f64), seed: u64) -> (f
         parts.iter().map(|p| p.variance * (p.n() - 1.0) / (p.n() * p.n())).sum::<f64>() / (count * count);
     let tail = normal_tail(half / (of_hosts + of_rounds).sqrt());
     let (low, high) = (pick(&mut means, tail), pick(&mut means, 1.0 - tail));
-    (-low.min(0.0), high.max(0.0))
+    (-low.min(0.0) / half, high.max(0.0) / half)
 }
 
 #[cfg(test)]
@@ -276,6 +270,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::student::normal_quantile;
 
     fn over(hosts: &[Vec<f64>]) -> OverHosts {
         let hosts: Vec<HostLogs<'_>> = hosts.iter().map(|logs| HostLogs { logs, resolution: 0.0 }).collect();
@@ -288,7 +283,7 @@ mod tests {
         // Means 0.1, 0.2, 0.3: sd 0.1, t(0.975, 2) = 4.302653.
         let half = 4.302_653 * 0.1 / 3f64.sqrt();
         let (low, high) = found.interval.unwrap();
-        assert!((found.center - 0.2).abs() < 1e-12 && found.df == 2.0);
+        assert!((found.center - 0.2).abs() < 1e-12 && found.uncertainty.df == 2.0);
         assert!((low - (0.2 - half)).abs() < 1e-6 && (high - (0.2 + half)).abs() < 1e-6, "{low} {high}");
         // Within a host the variance is 0.02, of its mean 0.01: all of what is seen between hosts.
         assert!(found.spread.unwrap() < 1e-6 && found.odd.is_empty());
@@ -340,7 +335,10 @@ mod tests {
         let hosts = [[0.1, 0.1]; 5].map(|logs| logs.to_vec());
         let hosts: Vec<HostLogs<'_>> = hosts.iter().map(|logs| HostLogs { logs, resolution: 0.05 }).collect();
         let (low, high) = over_hosts(&hosts, 1).unwrap().interval.unwrap();
-        assert!((high - low - 2.0 * 1.96 * 0.05 / 12f64.sqrt()).abs() < 1e-9, "{low} {high}");
+        assert!(
+            (high - low - 2.0 * normal_quantile(0.975) * 0.05 / 12f64.sqrt()).abs() < 1e-9,
+            "{low} {high}"
+        );
     }
 
     #[test]

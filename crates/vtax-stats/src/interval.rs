@@ -3,7 +3,8 @@
 use crate::center::{median_interval, memory};
 use crate::describe::{at, moments, sorted};
 use crate::rng::Rng;
-use crate::student::{normal_tail, t_quantile};
+use crate::student::{normal_quantile, normal_tail, t_quantile};
+use crate::uncertainty::{Uncertainty, hidden};
 
 /// Below this many trials there is no interval: two trials that happen to agree say nothing.
 pub const MIN_TRIALS: usize = 3;
@@ -56,7 +57,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The same with its interval cut to what a value can be at all: a time is never below 0, a share never above 1.
+    /// The estimate with its interval cut to what a value can be at all: a time is never below 0, a share never above 1.
     /// The truth isn't in what is cut off, so the interval holds it as often as before. It keeps its center.
     #[must_use]
     pub fn within(self, (least, most): (f64, f64)) -> Self {
@@ -83,15 +84,11 @@ pub fn estimate(group: &Group<'_>) -> Option<Estimate> {
     let ordered: Vec<f64> = group.values.iter().map(scale).collect();
     let (median, (low, high)) = median_interval(&scaled);
     let stretch = memory(&[&ordered], SPARE).sqrt();
-    // 1.96 standard deviations of a rectangle, which more trials don't cure.
-    let unseen = if positive { 1.96 * usable(group.resolution) / 12f64.sqrt() } else { 0.0 };
+    // More trials don't cure it.
+    let unseen = if positive { normal_quantile(0.975) * hidden(group.resolution).sqrt() } else { 0.0 };
     let below = ((median - low) * stretch).hypot(unseen);
     let above = ((high - median) * stretch).hypot(unseen);
     Some(Estimate { center: back(median), interval: Some((back(median - below), back(median + above))) })
-}
-
-fn usable(resolution: f64) -> f64 {
-    if resolution.is_finite() { resolution.max(0.0) } else { 0.0 }
 }
 
 /// One group on the logarithmic scale that ratios are made on.
@@ -111,7 +108,7 @@ impl Part {
 
     pub(crate) fn new(values: Vec<f64>, resolution: f64) -> Self {
         let (mean, variance) = moments(&values);
-        Self { values, mean, variance, resolution: usable(resolution) }
+        Self { values, mean, variance, resolution }
     }
 
     fn n(&self) -> f64 {
@@ -119,64 +116,33 @@ impl Part {
     }
 }
 
-/// How far a signed sum of group means may be off.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Spread {
-    /// Lower end, as a distance from the estimate (negative).
-    pub(crate) low: f64,
-    /// Upper end.
-    pub(crate) high: f64,
-    /// Standard error with everything in it.
-    pub(crate) error: f64,
-    /// Its effective degrees of freedom.
-    pub(crate) df: f64,
-    /// What of the squared standard error is the measurement's resolution.
-    pub(crate) unseen: f64,
+/// How far the sum of `sign * mean` over groups may be off; `None` where one has too few trials.
+///
+/// The scatter of Welch's t: its degrees of freedom are those of Welch and Satterthwaite. From [`BOOTSTRAP_TRIALS`] in every
+/// group on it leans the way the trials do.
+pub(crate) fn of_groups(parts: &[(f64, &Part)], seed: u64) -> Option<Uncertainty> {
+    if parts.iter().any(|(_, p)| p.values.len() < MIN_TRIALS) {
+        return None;
+    }
+    let groups: Vec<&[f64]> = parts.iter().map(|(_, p)| p.values.as_slice()).collect();
+    let memory = memory(&groups, SPARE / 2.0);
+    let plain: f64 = parts.iter().map(|(_, p)| p.variance / p.n()).sum();
+    let fourth: f64 = parts.iter().map(|(_, p)| (p.variance / p.n()).powi(2) / (p.n() - 1.0)).sum();
+    let unseen: f64 = parts.iter().map(|(_, p)| hidden(p.resolution)).sum();
+    let found = Uncertainty::symmetric(memory * plain, plain * plain / fourth, unseen);
+    let many = parts.iter().all(|(_, p)| p.values.len() >= BOOTSTRAP_TRIALS);
+    if plain > 0.0 && many {
+        let half = t_quantile(0.975, found.df) * plain.sqrt();
+        let (low, high) = bootstrap(parts, half, seed);
+        return Some(Uncertainty { lean: (-low / half, high / half), ..found });
+    }
+    Some(found)
 }
 
-impl Spread {
-    /// The 95 % interval of the sum of `sign * mean` over groups; `None` where one has too few trials.
-    ///
-    /// Scatter between trials is combined with the measurement's resolution, which more trials
-    /// don't cure, as the GUM combines type A and type B uncertainty (JCGM 100:2008, 4.3.7 for the
-    /// rectangular distribution's width / sqrt(12), G.4.1 for the Welch-Satterthwaite formula).
-    pub(crate) fn of(parts: &[(f64, &Part)], seed: u64) -> Option<Self> {
-        if parts.iter().any(|(_, p)| p.values.len() < MIN_TRIALS) {
-            return None;
-        }
-        let groups: Vec<&[f64]> = parts.iter().map(|(_, p)| p.values.as_slice()).collect();
-        let memory = memory(&groups, SPARE / 2.0);
-        let plain: f64 = parts.iter().map(|(_, p)| p.variance / p.n()).sum();
-        let scatter = memory * plain;
-        let fourth: f64 =
-            parts.iter().map(|(_, p)| (memory * p.variance / p.n()).powi(2) / (p.n() - 1.0)).sum();
-        let resolution: f64 = parts.iter().map(|(_, p)| p.resolution.powi(2) / 12.0).sum();
-        let total = scatter + resolution;
-        let df = if fourth > 0.0 { total * total / fourth } else { f64::INFINITY };
-        let error = total.sqrt();
-        if plain > 0.0 && parts.iter().all(|(_, p)| p.values.len() >= BOOTSTRAP_TRIALS) {
-            let half = t_quantile(0.975, scatter * scatter / fourth) * plain.sqrt();
-            let (low, high) = bootstrap(parts, half, seed);
-            let stretch = memory.sqrt();
-            // 1.96 standard errors, as infinitely many degrees of freedom are credited to resolution.
-            let widen = |end: f64| (end * stretch).hypot(1.96 * resolution.sqrt());
-            return Some(Self { low: -widen(low), high: widen(high), error, df, unseen: resolution });
-        }
-        let half = t_quantile(0.975, df) * error;
-        Some(Self { low: -half, high: half, error, df, unseen: resolution })
-    }
-
-    /// The same for one group whose values are symmetric by design: Student's t as it stands.
-    pub(crate) fn student(part: &Part) -> Option<Self> {
-        if part.values.len() < MIN_TRIALS {
-            return None;
-        }
-        let (scatter, resolution) = (part.variance / part.n(), part.resolution.powi(2) / 12.0);
-        let total = scatter + resolution;
-        let df = if scatter > 0.0 { (total / scatter).powi(2) * (part.n() - 1.0) } else { f64::INFINITY };
-        let half = t_quantile(0.975, df) * total.sqrt();
-        Some(Self { low: -half, high: half, error: total.sqrt(), df, unseen: resolution })
-    }
+/// The same for one group whose values are symmetric by design: Student's t as it stands.
+pub(crate) fn of_rounds(part: &Part) -> Option<Uncertainty> {
+    let known = part.values.len() >= MIN_TRIALS;
+    known.then(|| Uncertainty::symmetric(part.variance / part.n(), part.n() - 1.0, hidden(part.resolution)))
 }
 
 /// Percentile bootstrap over trials, expanded so that for normal values it is as wide as Student's t.

@@ -6,6 +6,7 @@
 
 use crate::describe::moments;
 use crate::ratio::Ratio;
+use crate::uncertainty::Uncertainty;
 
 /// Two levels are told in no fewer trials.
 const FEWEST: usize = 5;
@@ -52,12 +53,7 @@ fn two_levels(side: &[f64]) -> Option<f64> {
 /// both sides.
 #[must_use]
 pub fn allowing(ratio: &Ratio, apart: f64) -> Ratio {
-    let half = (apart / 2.0).exp();
-    Ratio {
-        interval: ratio.interval.map(|(low, high)| (low / half, high * half)),
-        detectable: ratio.detectable.map(|d| d * half),
-        ..*ratio
-    }
+    ratio.with(ratio.uncertainty.map(|u| Uncertainty { levels: apart / 2.0, ..u }))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 use statrs::function::gamma::digamma;
 
 use crate::ratio::Ratio;
-use crate::student::t_quantile;
+use crate::uncertainty::Uncertainty;
 
 /// From this many comparisons on, each borrows from the others: fewer don't show how scatter differs between them.
 const LENDING: usize = 10;
@@ -100,24 +100,16 @@ pub(crate) fn typical_variance(ratios: &[Ratio]) -> Option<f64> {
 /// rounds that agree that well agree by chance, more often than Student's t knows where trials are bimodal.
 #[must_use]
 pub fn moderated(ratio: &Ratio, prior: &Prior) -> Ratio {
-    let (Some(own), Some(n), Some(_)) = (ratio.scatter, ratio.rounds, ratio.interval) else { return *ratio };
+    let (Some(own), Some(n), Some(alone)) = (ratio.scatter, ratio.rounds, ratio.uncertainty) else {
+        return *ratio;
+    };
     let df = (n - 1) as f64;
     let shared = (prior.weight * prior.variance + df * own) / (prior.weight + df);
     let scatter = shared.max(own).max(FLOOR * prior.variance) / n as f64;
-    let total = scatter + ratio.unseen;
-    if n > FEW_ROUNDS || !(scatter > 0.0 && total.is_finite()) {
+    if n > FEW_ROUNDS || !(scatter > 0.0 && scatter.is_finite()) {
         return *ratio;
     }
-    // As where nothing is borrowed: what rounds don't cure is known for certain (GUM, G.4.1).
-    let df = (total / scatter).powi(2) * (prior.df + df);
-    let half = t_quantile(0.975, df) * total.sqrt();
-    let detectable = ((t_quantile(0.975, df) + t_quantile(0.8, df)) * total.sqrt()).exp();
-    Ratio {
-        interval: Some(((ratio.tax.ln() - half).exp(), (ratio.tax.ln() + half).exp())),
-        detectable: Some(detectable).filter(|d| d.is_finite()),
-        df,
-        ..*ratio
-    }
+    ratio.with(Some(Uncertainty { scatter, df: prior.df + df, ..alone }))
 }
 
 /// The second derivative of the logarithm of the gamma function, for x > 0 (Abramowitz and Stegun, 6.4.6 and 6.4.12).
@@ -151,6 +143,7 @@ mod tests {
     use crate::interval::Group;
     use crate::ratio::{Direction, tax};
     use crate::rng::Rng;
+    use crate::student::t_quantile;
     use proptest::prelude::*;
 
     /// A comparison of `n` rounds whose ratios scatter by about `sd`.
@@ -224,7 +217,8 @@ mod tests {
             let given = Prior { weight, df: weight * CREDIT, variance };
             let with = moderated(&ratio, &given);
             let own = ratio.scatter.unwrap();
-            let least = 2.0 * t_quantile(0.975, with.df) * (own / n as f64).sqrt();
+            let df = with.uncertainty.unwrap().df;
+            let least = 2.0 * t_quantile(0.975, df) * (own / n as f64).sqrt();
             prop_assert!(width(&with) >= least * (1.0 - 1e-9));
             prop_assert_eq!(with.tax, ratio.tax);
         }

@@ -7,8 +7,7 @@
 //! whatever Holm's does and more: where most comparisons are plain, the others are few, and judged as few.
 
 use crate::ratio::{Bound, Ratio};
-use crate::student::{t_quantile, t_tail};
-use crate::verdict::{ALPHA, Doubt, Judgement, Levels, Verdict, judge, judge_at};
+use crate::verdict::{Doubt, Judgement, Levels, Verdict, judge, judge_at};
 
 /// The level at which each of these p values may be judged, so that the family's is `alpha`: `alpha` over the number
 /// of comparisons that may all be equals for all that the p values say. What isn't a number counts as 1.
@@ -41,6 +40,8 @@ pub fn judge_family(ratios: &[Ratio], margin: f64, alpha: f64) -> Vec<Judgement>
     };
     let different = level(&difference, DIFFERENCES);
     let equal = level(&|r| equality(r, margin), 2.0 * (1.0 - DIFFERENCES));
+    // That a difference is beyond the margin is more than a difference: those at the margin's edge aren't, and count as many as they are.
+    let beyond = level(&|r| excess(r, margin), DIFFERENCES);
     let judged = |ratio: &Ratio| {
         let alone = judge(ratio, margin);
         if !claimable(ratio) {
@@ -50,7 +51,7 @@ pub fn judge_family(ratios: &[Ratio], margin: f64, alpha: f64) -> Vec<Judgement>
             judge_at(
                 &widened(ratio, interval),
                 margin,
-                Levels { interval, difference: different, equality: equal },
+                Levels { interval, difference: different, equality: equal, beyond },
             )
         };
         let same = at(equal);
@@ -85,16 +86,34 @@ fn excludes_one(judgement: &Judgement) -> bool {
     judgement.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0)
 }
 
-/// The ratio with its interval at 1 - `alpha` instead of 95 %, both ends at the same multiple of
-/// their distance: a bootstrap has too few resamples to go further out itself.
+/// The ratio with its interval at 1 - `alpha` instead of 95 %. Where a bootstrap made it lean, both ends go out by the same
+/// multiple: it has too few resamples to go further out itself.
 #[must_use]
 pub fn widened(ratio: &Ratio, alpha: f64) -> Ratio {
-    if (alpha - ALPHA).abs() < 1e-12 {
-        return *ratio;
+    Ratio { interval: ratio.uncertainty.map(|u| u.interval(ratio.tax, alpha)), ..*ratio }
+}
+
+/// Which of these taxes are above `limit`, so that any false claim of it has half the chance of `alpha`, as one alone has.
+///
+/// A level found for differences from 1 is none for this claim: taxes just below the limit may all be plain differences.
+#[must_use]
+pub fn above(ratios: &[Ratio], limit: f64, alpha: f64) -> Vec<bool> {
+    let of = |ratio: &Ratio| match ratio.bound {
+        Bound::Exact | Bound::AtLeast => beyond(ratio, ratio.tax.ln() - limit.ln(), true),
+        Bound::AtMost | Bound::Unknown => 1.0,
+    };
+    let able = ratios.iter().filter(|r| claimable(r));
+    let level = hommel(&able.map(of).collect::<Vec<f64>>(), alpha);
+    ratios.iter().map(|r| claimable(r) && of(r) <= level).collect()
+}
+
+/// The most that a family of so many members, judged at `alpha`, errs in claims of a difference, and in claims of equality.
+#[must_use]
+pub fn shares(members: usize, alpha: f64) -> (f64, f64) {
+    match members {
+        0 | 1 => (alpha, alpha / 2.0),
+        _ => (DIFFERENCES * alpha, (1.0 - DIFFERENCES) * alpha),
     }
-    let stretch = t_quantile(1.0 - alpha.clamp(1e-9, 1.0) / 2.0, ratio.df) / t_quantile(0.975, ratio.df);
-    let away = |end: f64| ratio.tax * (end / ratio.tax).powf(stretch);
-    Ratio { interval: ratio.interval.map(|(low, high)| (away(low), away(high))), ..*ratio }
 }
 
 fn claimable(ratio: &Ratio) -> bool {
@@ -121,17 +140,19 @@ fn equality(ratio: &Ratio, margin: f64) -> f64 {
     }
 }
 
+/// The p value of a tax beyond the margin, in the direction that was seen, two-sided.
+fn excess(ratio: &Ratio, margin: f64) -> f64 {
+    let (tax, edge) = (ratio.tax.ln(), margin.max(0.0).ln_1p());
+    match ratio.bound {
+        Bound::Exact => beyond(ratio, tax - edge, true).min(beyond(ratio, -tax - edge, false)),
+        _ => 1.0,
+    }
+}
+
 /// Twice the one-sided p value of a distance that has to be above 0: below the tax, with what its interval has below it, or
 /// above.
 fn beyond(ratio: &Ratio, distance: f64, below: bool) -> f64 {
-    let Some((low, high)) = ratio.interval else { return 1.0 };
-    let side = if below { ratio.tax / low } else { high / ratio.tax };
-    let error = side.ln() / t_quantile(0.975, ratio.df);
-    match distance {
-        d if d <= 0.0 => 1.0,
-        d if error > 0.0 => 2.0 * t_tail(d / error, ratio.df),
-        _ => 0.0,
-    }
+    ratio.uncertainty.map_or(1.0, |u| u.p_value(distance, below))
 }
 
 fn by_chance(family: usize) -> String {
@@ -144,22 +165,25 @@ mod tests {
     use crate::interval::Group;
     use crate::ratio::{Direction, tax};
     use crate::rng::Rng;
+    use crate::student::t_quantile;
+    use crate::uncertainty::Uncertainty;
     use proptest::prelude::*;
 
     fn ratio(tax: f64, half: f64) -> Ratio {
-        Ratio {
+        let error = half.ln_1p() / t_quantile(0.975, 10.0);
+        let ratio = Ratio {
             tax,
-            interval: Some((tax / (1.0 + half), tax * (1.0 + half))),
+            interval: None,
             better: Direction::Lower,
             bound: Bound::Exact,
             detectable: None,
-            df: 10.0,
             candidate_trials: 8,
             baseline_trials: 8,
             rounds: None,
             scatter: None,
-            unseen: 0.0,
-        }
+            uncertainty: None,
+        };
+        ratio.with(Some(Uncertainty::symmetric(error * error, 10.0, 0.0)))
     }
 
     #[test]
@@ -182,7 +206,7 @@ mod tests {
         assert_eq!(judged[2].verdict, Verdict::Inconclusive);
         assert!(judged[2].reason.contains("among 4 comparisons"), "{}", judged[2].reason);
         // Without an interval nothing can be claimed, so the others needn't pay for it.
-        let none = Ratio { interval: None, ..ratio(1.0, 0.1) };
+        let none = ratio(1.0, 0.1).with(None);
         let judged = judge_family(&[none, family[2], none], 0.02, 0.05);
         assert_eq!(judged[1].verdict, Verdict::Worse);
     }
@@ -215,6 +239,53 @@ mod tests {
         assert!((wide.1.ln() - 1.1f64.ln() * 3.169_273 / 2.228_139).abs() < 1e-6);
         let same = widened(&ratio(1.0, 0.1), 0.05).interval.unwrap();
         assert!((same.0 - 1.0 / 1.1).abs() < 1e-12 && (same.1 - 1.1).abs() < 1e-12);
+    }
+
+    /// Twenty builds whose taxes are all just at the limit, 2 % of scatter, eight trials a side.
+    #[test]
+    fn taxes_at_a_limit_are_rarely_above_it() {
+        let mut rng = Rng::new(3);
+        let mut side = |log: f64| -> Vec<f64> {
+            let mut normal =
+                || (0..12).map(|_| rng.below(1 << 30) as f64 / f64::from(1 << 30)).sum::<f64>() - 6.0;
+            (0..8).map(|_| (log + 0.02 * normal()).exp()).collect()
+        };
+        let (mut any, mut told) = (0, 0);
+        for seed in 0..400 {
+            let mut of = |tax: f64| {
+                let (c, b) = (side(tax.ln()), side(0.0));
+                tax_of(&c, &b, seed)
+            };
+            let at_limit: Vec<Ratio> = (0..20).map(|_| of(1.1)).collect();
+            any += u32::from(above(&at_limit, 1.1, 0.05).contains(&true));
+            told += u32::from(above(&[of(1.2), of(1.1), of(1.0)], 1.1, 0.05)[0]);
+        }
+        // 2.5 % of 400 and three standard errors.
+        assert!(any <= 20 && told >= 380, "{any} {told}");
+    }
+
+    fn tax_of(c: &[f64], b: &[f64], seed: u64) -> Ratio {
+        tax(&Group::exact(c), &Group::exact(b), Direction::Lower, seed).unwrap()
+    }
+
+    #[test]
+    fn only_what_is_known_from_below_is_above_a_limit() {
+        let of = |bound| above(&[Ratio { bound, ..ratio(1.5, 0.05) }], 1.1, 0.05);
+        assert_eq!([of(Bound::Exact), of(Bound::AtLeast)], [[true], [true]]);
+        assert_eq!([of(Bound::AtMost), of(Bound::Unknown)], [[false], [false]]);
+        assert_eq!(above(&[ratio(1.5, 0.05).with(None)], 1.1, 0.05), [false]);
+        assert_eq!(above(&[], 1.1, 0.05), [false; 0]);
+    }
+
+    /// That equals are equal is no reason to judge what is beyond the margin as one of few.
+    #[test]
+    fn beyond_the_margin_is_a_claim_of_its_own() {
+        let family = vec![ratio(1.12, 0.05); 8];
+        let judged = judge_family(&family, 0.05, 0.05);
+        assert!(judged.iter().all(|j| j.verdict == Verdict::Worse), "{judged:?}");
+        assert!(judge(&family[0], 0.05).reason.starts_with("beyond"));
+        let few = judge_family(&[ratio(1.12, 0.05), ratio(1.0, 0.01), ratio(1.0, 0.01)], 0.05, 0.05);
+        assert!(few[0].reason.starts_with("a real difference"), "{few:?}");
     }
 
     /// Twelve equal groups against one shared baseline, 400 times: how often is any called different?

@@ -1,8 +1,9 @@
 //! The tax: what a candidate costs in units of its baseline.
 
 use crate::describe::sorted;
-use crate::interval::{Group, MIN_TRIALS, Part, Spread};
-use crate::student::t_quantile;
+use crate::interval::{Group, MIN_TRIALS, Part, of_groups, of_rounds};
+use crate::uncertainty::Uncertainty;
+use crate::verdict::ALPHA;
 
 /// Which way a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +52,6 @@ pub struct Ratio {
     /// Smallest true tax that as many trials with this much scatter would tell from 1 with a
     /// probability of 80 %; `None` where there is no interval.
     pub detectable: Option<f64>,
-    /// Effective degrees of freedom of the interval; infinite where trials don't scatter.
-    pub df: f64,
     /// Trials of the candidate.
     pub candidate_trials: usize,
     /// Trials of the baseline.
@@ -61,8 +60,27 @@ pub struct Ratio {
     pub rounds: Option<usize>,
     /// Variance between rounds of the ratio's logarithm, where it was taken within rounds.
     pub scatter: Option<f64>,
-    /// The part of the squared standard error that more trials don't cure: the measurement's resolution.
-    pub unseen: f64,
+    /// What the interval is made of; `None` where there is none.
+    pub(crate) uncertainty: Option<Uncertainty>,
+}
+
+impl Ratio {
+    /// The ratio with its interval made of this.
+    pub(crate) fn with(self, uncertainty: Option<Uncertainty>) -> Self {
+        Self {
+            interval: uncertainty.map(|u| u.interval(self.tax, ALPHA)),
+            detectable: uncertainty.and_then(|u| u.detectable()),
+            uncertainty,
+            ..self
+        }
+    }
+
+    /// The ratio as it would be were its tax so many times larger, and known as well.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        let interval = self.interval.map(|(low, high)| (low * factor, high * factor));
+        Self { tax: self.tax * factor, interval, ..*self }
+    }
 }
 
 /// Why there is no ratio.
@@ -115,17 +133,17 @@ pub fn tax(
         Direction::Lower => 1.0,
     };
     let pairs = log_ratios(candidate, baseline);
-    let (log, spread, scatter) = match &pairs {
+    let (log, uncertainty, scatter) = match &pairs {
         Some(logs) => {
             // Both sides of a pair may err, and independently.
             let resolution = candidate.resolution.hypot(baseline.resolution);
             let part = Part::new(logs.iter().map(|l| sign * l).collect(), resolution);
-            (part.mean, Spread::student(&part), Some(part.variance))
+            (part.mean, of_rounds(&part), Some(part.variance))
         }
         None => {
             let cp = Part::of_logs(candidate.values, candidate.resolution);
             let bp = Part::of_logs(baseline.values, baseline.resolution);
-            (sign * (cp.mean - bp.mean), Spread::of(&[(sign, &cp), (-sign, &bp)], seed), None)
+            (sign * (cp.mean - bp.mean), of_groups(&[(sign, &cp), (-sign, &bp)], seed), None)
         }
     };
     let bound = match (baseline.censored, candidate.censored) {
@@ -134,19 +152,19 @@ pub fn tax(
         (base, _) if base == (better == Direction::Higher) => Bound::AtLeast,
         _ => Bound::AtMost,
     };
-    Ok(Ratio {
+    let ratio = Ratio {
         tax: log.exp(),
-        interval: spread.map(|s| ((log + s.low).exp(), (log + s.high).exp())),
+        interval: None,
         better,
         bound,
-        detectable: spread.and_then(|s| detectable(&s)),
-        df: spread.map_or(f64::INFINITY, |s| s.df),
+        detectable: None,
         candidate_trials: c.len(),
         baseline_trials: b.len(),
         rounds: pairs.map(|p| p.len()),
         scatter,
-        unseen: spread.map_or(0.0, |s| s.unseen),
-    })
+        uncertainty: None,
+    };
+    Ok(ratio.with(uncertainty))
 }
 
 /// Logarithms of candidate over baseline by round, in the order of rounds; `None` where too few rounds have
@@ -189,13 +207,8 @@ pub fn after_looking(ratio: &Ratio, min: usize) -> Ratio {
     if n <= min {
         return *ratio;
     }
-    let stretch = 1.0 + 2.5 / n as f64;
-    let away = |end: f64| ratio.tax * (end / ratio.tax).powf(stretch);
-    Ratio {
-        interval: ratio.interval.map(|(low, high)| (away(low), away(high))),
-        detectable: ratio.detectable.map(|d| d.powf(stretch)),
-        ..*ratio
-    }
+    let looked = 1.0 + 2.5 / n as f64;
+    ratio.with(ratio.uncertainty.map(|u| Uncertainty { looked, ..u }))
 }
 
 /// True where the interval is no wider than ± `until` (0.03 for 3 %) around its tax, on the logarithmic
@@ -203,12 +216,6 @@ pub fn after_looking(ratio: &Ratio, min: usize) -> Ratio {
 #[must_use]
 pub fn narrow(ratio: &Ratio, until: f64) -> bool {
     ratio.interval.is_some_and(|(low, high)| (high / low).ln() / 2.0 <= until.max(0.0).ln_1p())
-}
-
-/// The smallest true tax told from 1 with a probability of 80 %.
-fn detectable(spread: &Spread) -> Option<f64> {
-    let least = ((t_quantile(0.975, spread.df) + t_quantile(0.8, spread.df)) * spread.error).exp();
-    Some(least).filter(|d| d.is_finite())
 }
 
 #[cfg(test)]

@@ -1,25 +1,21 @@
 //! A small generator of random numbers, the same on every machine and in every version.
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-///
-/// For resampling, made-up runs and random tests: what a seed gives never changes. Not for secrets.
+use vtax_units::random::SplitMix64;
+
+/// Random numbers for resampling, made-up runs and random tests: what a seed gives never changes. Not for secrets.
 #[derive(Debug, Clone)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
     /// A generator whose numbers follow from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// An index below `n` (multiply-shift; its bias is below n / 2^64).

@@ -21,6 +21,11 @@ pub(crate) fn t_tail(t: f64, df: f64) -> f64 {
     student(df).map_or(f64::NAN, |student| student.sf(t))
 }
 
+/// The `p` quantile (0 < p < 1) of the standard normal distribution. Not a number where `p` isn't one.
+pub(crate) fn normal_quantile(p: f64) -> f64 {
+    if (0.0..=1.0).contains(&p) { Normal::standard().inverse_cdf(p) } else { f64::NAN }
+}
+
 /// The upper tail of the standard normal distribution.
 pub(crate) fn normal_tail(z: f64) -> f64 {
     Normal::standard().sf(z)
@@ -52,6 +57,7 @@ mod tests {
     fn tail_of_the_normal() {
         for (z, expected) in [(0.0, 0.5), (1.96, 0.024_997_9), (2.5, 0.006_209_7), (-1.0, 0.841_344_7)] {
             assert!((normal_tail(z) - expected).abs() < 1e-7, "{z}");
+            assert!((normal_quantile(1.0 - expected) - z).abs() < 1e-5, "{z}");
         }
     }
 
@@ -70,6 +76,7 @@ mod tests {
         for (p, df) in [(f64::NAN, 3.0), (0.5, f64::NAN), (0.0, 3.0), (1.0, 3.0)] {
             assert!(t_quantile(p, df).is_nan(), "{p} {df}");
         }
+        assert!(normal_quantile(f64::NAN).is_nan());
         assert!((t_quantile(0.975, f64::INFINITY) - 1.96).abs() < 2e-3);
     }
 }

@@ -1,8 +1,10 @@
 //! From an interval to a word.
 
 use crate::interval::MIN_TRIALS;
+use crate::margin::Margin;
+use crate::multiple::widened;
 use crate::ratio::{Bound, Ratio};
-use crate::student::t_quantile;
+use crate::uncertainty::Uncertainty;
 
 /// How often a single 95 % interval misses the truth, and the chance of any false claim in a family.
 pub const ALPHA: f64 = 0.05;
@@ -56,7 +58,18 @@ pub struct Judgement {
 /// - *inconclusive*: anything else, or no interval.
 #[must_use]
 pub fn judge(ratio: &Ratio, margin: f64) -> Judgement {
-    judge_at(ratio, margin, Levels { interval: ALPHA, difference: ALPHA, equality: ALPHA })
+    judge_at(ratio, margin, Levels { interval: ALPHA, difference: ALPHA, equality: ALPHA, beyond: ALPHA })
+}
+
+/// What the interval of a ratio says by itself, by the rules of [`judge`]; nothing is known of whether it is a bound only.
+#[must_use]
+pub fn verdict_of(interval: (f64, f64), margin: Margin) -> Verdict {
+    match interval {
+        _ if margin.contains(interval) => Verdict::Equivalent,
+        (low, _) if low > 1.0 => Verdict::Worse,
+        (_, high) if high < 1.0 => Verdict::Better,
+        _ => Verdict::Inconclusive,
+    }
 }
 
 /// How often intervals miss the truth.
@@ -68,9 +81,11 @@ pub(crate) struct Levels {
     pub(crate) difference: f64,
     /// One that equality is claimed by.
     pub(crate) equality: f64,
+    /// One that a difference beyond the margin is claimed by.
+    pub(crate) beyond: f64,
 }
 
-/// The same of a ratio whose interval is of another level.
+/// Judges a ratio whose interval is of another level.
 pub(crate) fn judge_at(ratio: &Ratio, margin: f64, levels: Levels) -> Judgement {
     let (verdict, doubt, reason) = word(ratio, margin, levels);
     Judgement { verdict, reason, doubt, interval: ratio.interval, level: levels.interval }
@@ -78,8 +93,8 @@ pub(crate) fn judge_at(ratio: &Ratio, margin: f64, levels: Levels) -> Judgement 
 
 fn word(ratio: &Ratio, margin: f64, levels: Levels) -> (Verdict, Option<Doubt>, String) {
     let unknown = |doubt, reason: String| (Verdict::Inconclusive, Some(doubt), reason);
-    let margin = if margin.is_finite() { margin.max(0.0) } else { 0.0 };
-    let edge = 1.0 + margin;
+    let margin = Margin::new(margin);
+    let edge = margin.bounds().1;
     let Some((low, high)) = ratio.interval else {
         let (n, who) = match (ratio.candidate_trials, ratio.baseline_trials) {
             (c, b) if b < c => (b, "of the baseline"),
@@ -103,15 +118,17 @@ fn word(ratio: &Ratio, margin: f64, levels: Levels) -> (Verdict, Option<Doubt>, 
             return unknown(Doubt::NotAtLimit, "neither side was driven to its limit".to_owned());
         }
     }
-    let within = percent(margin);
-    if low >= 1.0 / edge && high <= edge {
-        return known(Verdict::Equivalent, &format!("within the margin of {within}"));
-    }
+    let within = percent(margin.share());
+    let verdict = verdict_of((low, high), margin);
     // Seen from the side where the cost is, so that better and worse mirror each other.
-    let (verdict, near) = match (low > 1.0, high < 1.0) {
-        (true, _) => (Verdict::Worse, low),
-        (_, true) => (Verdict::Better, 1.0 / high),
-        _ => return unknown(Doubt::TooWide, undecided(ratio, (low, high), edge, levels)),
+    let surely = || widened(ratio, levels.beyond).interval.unwrap_or((low, high));
+    let near = match verdict {
+        Verdict::Equivalent => return known(verdict, &format!("within the margin of {within}")),
+        Verdict::Worse => surely().0,
+        Verdict::Better => 1.0 / surely().1,
+        Verdict::Inconclusive => {
+            return unknown(Doubt::TooWide, undecided(ratio, (low, high), edge, levels));
+        }
     };
     let reason = if near > edge {
         format!("beyond the margin of {within}")
@@ -124,43 +141,68 @@ fn word(ratio: &Ratio, margin: f64, levels: Levels) -> (Verdict, Option<Doubt>, 
 /// Most trials that a text asks for.
 const MOST_NEEDED: usize = 200;
 
-/// Trials after which the interval of a level is `target` wide on either side, where the one of another level is `half` wide now and new
-/// trials scatter as those there are; `None` where it takes more than [`MOST_NEEDED`].
-fn needed(ratio: &Ratio, (half, level): (f64, f64), (target, wanted): (f64, f64)) -> Option<usize> {
+/// What it takes to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Needed {
+    /// So many trials of each side.
+    Trials(usize),
+    /// More than [`MOST_NEEDED`].
+    TooMany,
+    /// No number of trials, but a better resolution.
+    Resolution,
+    /// No number of trials, as these come out on two levels.
+    Levels,
+    /// Nothing would do.
+    Nothing,
+}
+
+/// The number of trials whose interval of a level is at most `target` wide on either side, where new ones scatter as those
+/// there are; what they don't cure stays as it is.
+fn needed(ratio: &Ratio, (target, level): (f64, f64)) -> Needed {
+    let Some(known) = ratio.uncertainty.filter(|_| target > 0.0) else { return Needed::Nothing };
     let trials = ratio.rounds.unwrap_or(ratio.candidate_trials.min(ratio.baseline_trials)).max(1);
-    let reach = |level: f64, df: f64| t_quantile(1.0 - level / 2.0, df);
-    let error = half / reach(level, ratio.df);
     // More trials have more degrees of freedom as well, which counts most where there are few.
-    let narrow = |n: usize| {
-        let times = n as f64 / trials as f64;
-        reach(wanted, ratio.df * times) * error / times.sqrt() <= target
-    };
+    let narrow = |n: usize| known.after(n as f64 / trials as f64).half(level) <= target;
+    let endless = |u: Uncertainty| Uncertainty { scatter: 0.0, ..u }.half(level);
+    if endless(known) >= target {
+        let resolved = endless(Uncertainty { unseen: 0.0, ..known }) < target;
+        return match known.levels > 0.0 {
+            _ if resolved => Needed::Resolution,
+            true => Needed::Levels,
+            false => Needed::Nothing,
+        };
+    }
     let (mut least, mut most) = (trials, MOST_NEEDED);
     if !narrow(most) {
-        return None;
+        return Needed::TooMany;
     }
     while least < most {
         let middle = usize::midpoint(least, most);
         if narrow(middle) { most = middle } else { least = middle + 1 }
     }
     // They may scatter a little more.
-    Some((most as f64 * 1.1).ceil() as usize).filter(|needed| *needed <= MOST_NEEDED)
+    match (most as f64 * 1.1).ceil() as usize {
+        n if n <= MOST_NEEDED => Needed::Trials(n),
+        _ => Needed::TooMany,
+    }
 }
 
 /// Why an interval around 1 that is wider than the margin decides nothing, and what would.
 fn undecided(ratio: &Ratio, (low, high): (f64, f64), edge: f64, levels: Levels) -> String {
-    let half = (high / low).ln() / 2.0;
     let distance = ratio.tax.ln().abs();
     // Narrow enough is what either excludes 1 or fits into the margin, whichever comes first.
     let ways = [(distance, levels.difference), (edge.ln() - distance, levels.equality)];
-    let needed = ways.into_iter().filter_map(|way| needed(ratio, (half, levels.interval), way)).min();
+    let needed = ways.into_iter().map(|way| needed(ratio, way)).min().unwrap_or(Needed::Nothing);
     // In the metric's own terms: 10 % less capacity, where the cost is 11 % more.
     let (least, most) = ratio.better.own((low, high));
-    let span = format!("anything from {} to {}", change(least), change(most));
-    match needed {
-        Some(needed) => format!("{span} is possible; about {needed} trials each would tell"),
-        None => format!("{span} is possible; more than {MOST_NEEDED} trials each would be needed to tell"),
-    }
+    let what = match needed {
+        Needed::Trials(needed) => format!("about {needed} trials each would tell"),
+        Needed::TooMany => format!("more than {MOST_NEEDED} trials each would be needed to tell"),
+        Needed::Resolution => "more trials would not tell, a finer precision in the plan may".to_owned(),
+        Needed::Levels => "more trials would not tell, as they come out on two levels".to_owned(),
+        Needed::Nothing => "more trials would not tell".to_owned(),
+    };
+    format!("anything from {} to {} is possible; {what}", change(least), change(most))
 }
 
 /// `12 % more`, `3.1x as much`, `4 % less`.
@@ -184,21 +226,31 @@ mod tests {
     use super::*;
     use crate::interval::Group;
     use crate::ratio::{Direction, NoRatio, tax};
+    use crate::student::t_quantile;
+    use crate::uncertainty::hidden;
     use proptest::prelude::*;
 
     fn ratio(low: f64, high: f64) -> Ratio {
-        Ratio {
+        let error = (high / low).ln() / 2.0 / t_quantile(0.975, 8.0);
+        let ratio = Ratio {
             tax: (low * high).sqrt(),
-            interval: Some((low, high)),
+            interval: None,
             better: Direction::Lower,
             bound: Bound::Exact,
             detectable: None,
-            df: 8.0,
             candidate_trials: 5,
             baseline_trials: 5,
             rounds: None,
             scatter: None,
-            unseen: 0.0,
+            uncertainty: None,
+        };
+        ratio.with(Some(Uncertainty::symmetric(error * error, 8.0, 0.0)))
+    }
+
+    fn trials(needed: Needed) -> usize {
+        match needed {
+            Needed::Trials(n) => n,
+            other => panic!("{other:?}"),
         }
     }
 
@@ -207,16 +259,33 @@ mod tests {
         // Five trials a side, an interval of 0.9 to 1.1: to be within 5 % takes a half width of about that.
         let found = ratio(0.9, 1.1);
         let half = (1.1_f64 / 0.9).ln() / 2.0;
-        let alone = needed(&found, (half, ALPHA), (0.05, ALPHA)).unwrap();
+        let alone = trials(needed(&found, (0.05, ALPHA)));
         let error = half / t_quantile(0.975, 8.0);
         let reach = |n: usize| t_quantile(0.975, 8.0 * n as f64 / 5.0) * error * (5.0 / n as f64).sqrt();
         let exact = (5..200).find(|n| reach(*n) <= 0.05).unwrap();
         assert_eq!(alone, (exact as f64 * 1.1).ceil() as usize);
         // By the width alone it would be a few more.
         assert!((alone as f64) < 5.0 * (half / 0.05).powi(2) * 1.1, "{alone}");
-        assert_eq!(needed(&found, (half, ALPHA), (1e-4, ALPHA)), None);
-        assert_eq!(needed(&found, (half, ALPHA), (-0.1, ALPHA)), None);
-        assert!(needed(&found, (half, ALPHA), (0.05, 0.01)).unwrap() > alone);
+        assert_eq!(needed(&found, (1e-4, ALPHA)), Needed::TooMany);
+        assert_eq!(needed(&found, (-0.1, ALPHA)), Needed::Nothing);
+        assert!(trials(needed(&found, (0.05, 0.01))) > alone);
+    }
+
+    /// Two brackets of 8 %, a tax of 1.02 and a margin of 5 %: no number of trials comes to less than 6.3 % on either side.
+    #[test]
+    fn what_trials_dont_cure_is_not_counted_on() {
+        let found = ratio(0.94, 1.107);
+        let with =
+            |unseen, levels| found.with(found.uncertainty.map(|u| Uncertainty { unseen, levels, ..u }));
+        let wide = with(2.0 * hidden(0.08), 0.0);
+        assert_eq!(needed(&wide, (0.05, ALPHA)), Needed::Resolution);
+        assert_eq!(needed(&with(2.0 * hidden(0.08), 0.06), (0.05, ALPHA)), Needed::Levels);
+        assert_eq!(needed(&with(0.0, 0.06), (0.05, ALPHA)), Needed::Levels);
+        let fine = trials(needed(&with(2.0 * hidden(0.02), 0.0), (0.05, ALPHA)));
+        assert!(fine > trials(needed(&found, (0.05, ALPHA))), "{fine}");
+        let said = judge(&wide, 0.05).reason;
+        let expected = "is possible; more trials would not tell, a finer precision in the plan may";
+        assert!(said.ends_with(expected), "{said}");
     }
 
     #[test]

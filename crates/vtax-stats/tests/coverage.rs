@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Gamma, LogNormal, Normal, StandardNormal};
-use vtax_stats::{Direction, Group, estimate, tax};
+use vtax_stats::{ALPHA, Direction, Group, Ratio, Verdict, estimate, judge_family, moderated, prior, tax};
 
 /// One standard error of a share of 0.95 is then 1.1 %; the limits below leave more than two.
 const SIMULATIONS: u32 = 400;
@@ -119,5 +119,68 @@ fn a_machine_that_remembers() {
         let (rounds, value) = (share(rounds_hit), share(value_hit));
         assert!((0.925..=0.98).contains(&rounds), "{n} rounds: {rounds}");
         assert!((0.92..=0.99).contains(&value), "{n} values: {value}");
+    }
+}
+
+/// What a search finds: the middle of the bracket that a value is in. Each begins somewhere else.
+fn searched(log: f64, width: f64, rng: &mut StdRng) -> f64 {
+    let from = width * rng.random::<f64>();
+    (((log - from) / width).floor() * width + width / 2.0 + from).exp()
+}
+
+/// The tax of equals, of which both sides are known to a bracket, in rounds or not.
+fn bracketed(n: u32, scatter: f64, width: f64, in_rounds: bool, rng: &mut StdRng) -> Ratio {
+    let mut side = || -> Vec<f64> {
+        let logs: Vec<f64> = (0..n)
+            .map(|_| {
+                let z: f64 = StandardNormal.sample(rng);
+                scatter * z
+            })
+            .collect();
+        logs.into_iter().map(|log| searched(log, width, rng)).collect()
+    };
+    let (c, b) = (side(), side());
+    let rounds: Vec<u32> = if in_rounds { (0..n).collect() } else { Vec::new() };
+    let group = |values| Group { resolution: width, ..Group::in_rounds(values, &rounds) };
+    tax(&group(&c), &group(&b), Direction::Lower, 1).unwrap()
+}
+
+#[test]
+fn values_known_to_a_bracket() {
+    let mut rng = StdRng::seed_from_u64(10);
+    for in_rounds in [true, false] {
+        for n in [3, 5, 6, 8] {
+            for (scatter, width) in [(0.02, 0.05), (0.05, 0.05), (0.1, 0.05), (0.2, 0.3)] {
+                let holds = |_: &u32| {
+                    let found = bracketed(n, scatter, width, in_rounds, &mut rng);
+                    found.interval.is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high)
+                };
+                let share = f64::from((0..SIMULATIONS).filter(holds).count() as u32) / f64::from(SIMULATIONS);
+                assert!(share >= 0.925, "{n} trials, rounds {in_rounds}, {scatter} in {width}: {share}");
+            }
+        }
+    }
+}
+
+/// Were the degrees of freedom of a bracket's width added to those of the rounds, 7 to 15 of 100 such families would be claimed to
+/// differ somewhere: rounds that agree by chance would count as many.
+#[test]
+fn families_known_to_a_bracket() {
+    const FAMILIES: u32 = 1500;
+    let mut rng = StdRng::seed_from_u64(11);
+    for (members, rounds, scatter) in [(2, 3, 0.1), (6, 3, 0.1), (9, 3, 0.1), (9, 5, 0.05)] {
+        let mut wrong = 0;
+        for _ in 0..FAMILIES {
+            let alone: Vec<Ratio> =
+                (0..members).map(|_| bracketed(rounds, scatter, 0.05, true, &mut rng)).collect();
+            let shared = prior(&alone);
+            let family: Vec<Ratio> = alone.iter().map(|r| shared.map_or(*r, |p| moderated(r, &p))).collect();
+            let judged = judge_family(&family, 0.0, ALPHA);
+            let differs = |v: Verdict| matches!(v, Verdict::Better | Verdict::Worse);
+            wrong += u32::from(judged.iter().any(|j| differs(j.verdict)));
+        }
+        // 5 % and two standard errors of the simulation.
+        let share = f64::from(wrong) / f64::from(FAMILIES);
+        assert!(share <= 0.061, "{members} members, {rounds} rounds: {share}");
     }
 }

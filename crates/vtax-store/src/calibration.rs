@@ -16,7 +16,7 @@ pub struct Calibration {
     /// What has to be equal for the calibration to mean anything elsewhere, as one word: host identity,
     /// baselines, measures, budget. Equal words match.
     pub key: String,
-    /// The same in words, one fact each, for people.
+    /// What has to be equal, in words for people, one fact each.
     pub conditions: Vec<String>,
     /// When it was made, milliseconds since 1970.
     pub made_unix_ms: u64,

@@ -62,13 +62,13 @@ pub struct TopologyOutcome {
 /// One thing that was done to a topology.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyEvent {
-    /// What.
+    /// What was done.
     pub fault: TopologyFault,
     /// When, from the start of the recorded load.
     pub at: Nanos,
     /// What became of probes from the client's edge to the service's, until the next event.
     pub up: Convergence,
-    /// The same back.
+    /// What became of probes from the service's edge to the client's, until the next event.
     pub down: Convergence,
 }
 
@@ -112,7 +112,7 @@ pub struct Spell {
     pub from: Nanos,
     /// End; `None`: it lasted to the end of the trial.
     pub to: Option<Nanos>,
-    /// Why.
+    /// What led to it, in words.
     pub reason: String,
 }
 

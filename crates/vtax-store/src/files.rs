@@ -1,31 +1,75 @@
 //! Small file operations whose failures name the file.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::os::fd::AsFd;
+use std::path::{Component, Path};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
+use rustix::io::Errno;
 
 use crate::StoreError;
 
 /// Opens a regular file for reading. Anything else is refused: a FIFO would block for ever, and a link may lead to what
-/// is none of the run's, which a report would then show to whoever gets it.
+/// is none of the run's, which a report would then show to whoever gets it. It is opened first and looked at then, so
+/// that nothing else can be put in its place in between.
 pub(crate) fn open(path: &Path) -> Result<File, StoreError> {
-    let meta = fs::symlink_metadata(path).map_err(|e| StoreError::io("open", path, e))?;
-    if meta.is_symlink() {
-        return Err(is_link(path));
+    open_at(CWD, path, OFlags::RDONLY, path)
+}
+
+/// Opens a file for reading and writing.
+pub(crate) fn open_to_write(path: &Path) -> Result<File, StoreError> {
+    open_at(CWD, path, OFlags::RDWR, path)
+}
+
+/// Opens a regular file below `root` for reading. Each directory on the way is opened from the one before, and none of
+/// them may be a link.
+pub(crate) fn open_below(root: &Path, path: &Path) -> Result<File, StoreError> {
+    let failed = |e: Errno| StoreError::io("open", path, e.into());
+    let below = path.strip_prefix(root).map_err(|_| failed(Errno::INVAL))?;
+    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
+        return Err(failed(Errno::INVAL));
+    };
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = openat(CWD, root, directory, Mode::empty()).map_err(failed)?;
+    for part in parent.components() {
+        let Component::Normal(part) = part else { return Err(failed(Errno::INVAL)) };
+        at = openat(&at, Path::new(part), directory | OFlags::NOFOLLOW, Mode::empty()).map_err(failed)?;
     }
-    if !meta.is_file() {
-        return Err(StoreError::Damaged {
-            path: path.to_owned(),
-            place: String::new(),
-            reason: "it is not a regular file".to_owned(),
-            way_out: "restore the run directory from a copy",
-        });
+    open_at(&at, Path::new(name), OFlags::RDONLY, path)
+}
+
+/// Opens the regular file `name` in an open directory; errors name `path`.
+fn open_at(directory: impl AsFd, name: &Path, access: OFlags, path: &Path) -> Result<File, StoreError> {
+    let failed = |e: Errno| StoreError::io("open", path, e.into());
+    // Opening a FIFO must not wait for its other end.
+    let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = match openat(directory, name, flags, Mode::empty()) {
+        Ok(opened) => opened,
+        Err(Errno::LOOP) => return Err(is_link(path)),
+        // A directory is nothing to write to, and a socket can't be opened.
+        Err(Errno::ISDIR | Errno::NXIO) => return Err(is_irregular(path)),
+        Err(e) => return Err(failed(e)),
+    };
+    let mode = fstat(&opened).map_err(failed)?.st_mode;
+    if FileType::from_raw_mode(mode) == FileType::RegularFile {
+        Ok(opened.into())
+    } else {
+        Err(is_irregular(path))
     }
-    File::open(path).map_err(|e| StoreError::io("open", path, e))
+}
+
+fn is_irregular(path: &Path) -> StoreError {
+    StoreError::Damaged {
+        path: path.to_owned(),
+        place: String::new(),
+        reason: "it is not a regular file".to_owned(),
+        way_out: "restore the run directory from a copy",
+    }
 }
 
 /// Refuses a path of which some part below `root` is a symbolic link: a run directory has none, and where one leads is
-/// nobody's to read or to write.
+/// nobody's to read or to write. What may have been exchanged since must be opened by [`open_below`] all the same.
 pub(crate) fn own(root: &Path, path: &Path) -> Result<(), StoreError> {
     let below = path.ancestors().take_while(|part| *part != root && part.starts_with(root));
     match below.filter(|part| part.is_symlink()).last() {
@@ -65,17 +109,38 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, StoreError> {
     }
 }
 
+/// Opens a directory to write to what is in it; a link to one is refused.
+pub(crate) fn open_directory(path: &Path) -> Result<File, StoreError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(CWD, path, flags, Mode::empty()) {
+        Ok(directory) => Ok(directory.into()),
+        Err(Errno::LOOP | Errno::NOTDIR) if path.is_symlink() => Err(is_link(path)),
+        Err(e) => Err(StoreError::io("open", path, e.into())),
+    }
+}
+
 /// Replaces `path` by `bytes`, so that a reader or a crash sees the old file or the new one, whole.
 pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".tmp");
-    let temporary = path.with_file_name(name);
-    let result = write_synced(&temporary, bytes)
-        .and_then(|()| fs::rename(&temporary, path).map_err(|e| StoreError::io("replace", path, e)));
+    let parent = parent_of(path);
+    let directory = File::open(parent).map_err(|e| StoreError::io("open", parent, e))?;
+    write_atomic_in(&directory, path, bytes)
+}
+
+/// Writes a file whole or not at all in a directory that is open, which is that of `path`.
+pub(crate) fn write_atomic_in(directory: &File, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let name = Path::new(path.file_name().unwrap_or_default());
+    let mut temporary = name.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = Path::new(&temporary);
+    let written = write_synced(directory, temporary, &path.with_file_name(temporary), bytes);
+    let result = written.and_then(|()| {
+        let renamed = renameat(directory, temporary, directory, name);
+        renamed.map_err(|e| StoreError::io("replace", path, e.into()))
+    });
     match result {
-        Ok(()) => sync_directory(path.parent().unwrap_or(Path::new("."))),
+        Ok(()) => directory.sync_all().map_err(|e| StoreError::io("sync", path, e)),
         Err(error) => {
-            let _ = fs::remove_file(&temporary);
+            let _ = unlinkat(directory, temporary, AtFlags::empty());
             // The reader knows the file by its real name.
             Err(match error {
                 StoreError::Full { source, .. } => StoreError::Full { path: path.to_owned(), source },
@@ -85,21 +150,86 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> 
     }
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+/// Writes a new file `name` in an open directory; errors name `path`.
+fn write_synced(directory: &File, name: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     // A leftover or a planted symbolic link of that name must not be written through.
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io("remove", path, e)),
+    match unlinkat(directory, name, AtFlags::empty()) {
+        Err(e) if e != Errno::NOENT => return Err(StoreError::io("remove", path, e.into())),
         _ => {}
     }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .map_err(|e| StoreError::io("create", path, e))?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let everyone = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+    let file = openat(directory, name, flags, everyone);
+    let mut file = File::from(file.map_err(|e| StoreError::io("create", path, e.into()))?);
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| StoreError::io("write", path, e))
+}
+
+/// The directory that has the name of `path` in it: the present one, where that is all of the path.
+pub(crate) fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Makes the names in a directory durable (`fsync(2)`: the file's own fsync doesn't).
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|d| d.sync_all()).map_err(|e| StoreError::io("sync", path, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::{fs, io};
+
+    use super::*;
+
+    #[test]
+    fn a_name_alone_is_in_the_present_directory() {
+        for (path, parent) in [("run", "."), ("./run", "."), ("a/run", "a"), ("/run", "/")] {
+            assert_eq!(parent_of(Path::new(path)), Path::new(parent), "{path}");
+        }
+    }
+
+    #[test]
+    fn only_regular_files_that_no_link_leads_to_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("run");
+        fs::create_dir_all(root.join("trials/000")).unwrap();
+        fs::write(root.join("trials/000/a"), "a").unwrap();
+        symlink("trials", root.join("link")).unwrap();
+        symlink("trials/000/a", root.join("linked")).unwrap();
+        rustix::fs::mknodat(CWD, root.join("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let text = |file: Result<File, StoreError>| file.map(|f| io::read_to_string(f).unwrap());
+        assert_eq!(text(open(&root.join("trials/000/a"))).unwrap(), "a");
+        assert_eq!(text(open_below(&root, &root.join("trials/000/a"))).unwrap(), "a");
+        let refusals = [("linked", "symbolic link"), ("fifo", "regular file"), ("trials", "regular file")];
+        for (name, why) in refusals {
+            let path = root.join(name);
+            for refused in [open(&path), open_to_write(&path), open_below(&root, &path)] {
+                let refused = refused.unwrap_err().to_string();
+                assert!(refused.contains(why) && refused.contains(name), "{refused}");
+            }
+        }
+        for name in ["link/000/a", "trials/../trials/000/a", ""] {
+            assert!(open_below(&root, &root.join(name)).is_err(), "{name}");
+        }
+        assert!(open_below(&root, dir.path()).is_err());
+        assert!(matches!(
+            open(&root.join("none")),
+            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound
+        ));
+    }
+
+    #[test]
+    fn a_directory_that_is_open_stays_the_one_that_is_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, outside) = (dir.path().join("csv"), dir.path().join("outside"));
+        fs::create_dir(&own).unwrap();
+        fs::create_dir(&outside).unwrap();
+        let directory = open_directory(&own).unwrap();
+        fs::rename(&own, dir.path().join("moved")).unwrap();
+        symlink(&outside, &own).unwrap();
+        write_atomic_in(&directory, &own.join("a.csv"), b"a").unwrap();
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        assert_eq!(fs::read(dir.path().join("moved/a.csv")).unwrap(), b"a");
+        assert!(open_directory(&own).unwrap_err().to_string().contains("symbolic link"));
+    }
 }

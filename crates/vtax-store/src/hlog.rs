@@ -3,22 +3,20 @@
 //! Tags: `latency` are the intervals in order (a log processor that merges them gets the whole),
 //! `total` is the whole as recorded and `lateness` the generator's own delay over the whole.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogIterator, IntervalLogWriterBuilder, IntervalLogWriterError, LogEntry, Tag,
 };
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 use vtax_load::{Counts, Interval, LatencyHistogram, LoadResult};
 use vtax_units::Nanos;
 
-use crate::{StoreError, files};
+use crate::StoreError;
 
 /// Longest line read: a histogram of 3 digits is at most some hundred KiB as text.
 const LINE_LIMIT: u64 = 8 << 20;
@@ -81,12 +79,12 @@ pub(crate) fn write_intervals(
 
 /// Pairs the counts with the histograms of tag `latency`, which were written in the same order.
 pub(crate) fn read_intervals(
-    counts: &Path,
-    histograms: &Path,
+    (counts, counts_file): (&Path, File),
+    (histograms, histograms_file): (&Path, File),
     mut each: impl FnMut(Interval),
 ) -> Result<(), StoreError> {
-    let mut counts_lines = Lines::open(counts)?;
-    let mut log = Lines::open(histograms)?;
+    let mut counts_lines = Lines::of(counts, counts_file);
+    let mut log = Lines::of(histograms, histograms_file);
     while let Some(line) = counts_lines.next()? {
         let IntervalLine { start, counts: c } =
             serde_json::from_slice(line).map_err(|e| StoreError::damaged_trial(counts, e))?;
@@ -101,33 +99,32 @@ pub(crate) fn read_intervals(
                 break h;
             }
         };
-        each(Interval { start, counts: c, latency: LatencyHistogram(latency) });
+        each(Interval { start, counts: c, latency, begun: None });
     }
     Ok(())
 }
 
 /// The histogram of a line with tag `latency`; `None` for any other line.
-fn parse_line(line: &[u8]) -> Result<Option<Histogram<u64>>, String> {
+fn parse_line(line: &[u8]) -> Result<Option<LatencyHistogram>, String> {
     let Some(entry) = IntervalLogIterator::new(line).next() else { return Ok(None) };
     let interval = match entry {
         Ok(LogEntry::Interval(i)) if i.tag().is_some_and(|t| t.as_str() == LATENCY) => i,
         Ok(_) => return Ok(None),
         Err(_) => return Err("not a line of an HdrHistogram log".to_owned()),
     };
-    let bytes = BASE64_STANDARD.decode(interval.encoded_histogram()).map_err(|e| e.to_string())?;
-    Deserializer::new().deserialize(&mut bytes.as_slice()).map(Some).map_err(|e| e.to_string())
+    LatencyHistogram::from_base64(interval.encoded_histogram()).map(Some)
 }
 
 /// Lines of bounded length, with their newline, as the log parser wants them.
 struct Lines<'a> {
     path: &'a Path,
-    reader: BufReader<std::fs::File>,
+    reader: BufReader<File>,
     line: Vec<u8>,
 }
 
 impl<'a> Lines<'a> {
-    fn open(path: &'a Path) -> Result<Self, StoreError> {
-        Ok(Self { path, reader: BufReader::new(files::open(path)?), line: Vec::new() })
+    fn of(path: &'a Path, file: File) -> Self {
+        Self { path, reader: BufReader::new(file), line: Vec::new() }
     }
 
     fn next(&mut self) -> Result<Option<&[u8]>, StoreError> {
@@ -141,5 +138,23 @@ impl<'a> Lines<'a> {
             Some(b'\n') => Ok(Some(&self.line)),
             Some(_) => Err(StoreError::damaged_trial(self.path, "its last line is cut off")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_that_no_bytes_follow_is_refused() {
+        let mut histogram = LatencyHistogram::new();
+        histogram.record(Nanos(5_000));
+        let line = |text: &str| format!("Tag=latency,0.000,1.000,5.000,{text}\n");
+        let whole = line(&histogram.to_base64().unwrap());
+        assert_eq!(parse_line(whole.as_bytes()).unwrap(), Some(histogram));
+        // It says that 4 GiB follow.
+        let hostile = line("HISTE/////8AAAAAAAAAAwAAAAAAAAABAAADRjC4oAA/8AAAAAAAAA==");
+        let refused = parse_line(hostile.as_bytes()).unwrap_err();
+        assert!(refused.contains("cut off"), "{refused}");
     }
 }

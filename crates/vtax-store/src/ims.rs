@@ -4,6 +4,7 @@
 //! trial's own file. Its first line is `{"version": 1}`, then one phase per line in order of time.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use vtax_load::sip::{MetricResult, PhaseResult, Pools, ScenarioResult, SipConnec
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_units::{Nanos, Rate};
 
-use crate::{StoreError, files};
+use crate::StoreError;
 
 /// Version of `phases.jsonl`.
 pub const PHASES_VERSION: u32 = 1;
@@ -114,7 +115,7 @@ pub struct ImsPhase {
 /// One metric in one scenario of one phase. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImsMetric {
-    /// Which.
+    /// The metric.
     pub metric: SipMetric,
     /// In which scenario it was taken.
     pub scenario: Scenario,
@@ -178,8 +179,12 @@ fn write_line(out: &mut impl Write, value: &impl Serialize, path: &Path) -> Resu
 }
 
 /// Streams the phases in order of time, one in memory at a time.
-pub(crate) fn read_phases(path: &Path, mut each: impl FnMut(PhaseResult)) -> Result<(), StoreError> {
-    let mut reader = BufReader::new(files::open(path)?);
+pub(crate) fn read_phases(
+    file: File,
+    path: &Path,
+    mut each: impl FnMut(PhaseResult),
+) -> Result<(), StoreError> {
+    let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     for number in 0..=MOST_PHASES {
         line.clear();

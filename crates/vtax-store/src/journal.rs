@@ -22,7 +22,9 @@ pub const JOURNAL_VERSION: u32 = 3;
 /// 2: what a family of requests found besides (`details`: `ftp`, `desktop`), limits of the 95th percentile.
 /// 3: where packets spent their time on the way through routers (`hops`).
 /// 4: generators on hosts of their own (`generators`).
-pub const JOURNAL_MINOR: u32 = 5;
+/// 5: requests whose time was not over when the load ended (`waiting`).
+/// 6: how long an answer was waited for (`timeout`).
+pub const JOURNAL_MINOR: u32 = 6;
 
 /// Longest line read. A trial's line holds histograms, tens of KiB in practice, and of desktops a picture, some 100 KiB.
 pub(crate) const LINE_LIMIT: u64 = 16 << 20;

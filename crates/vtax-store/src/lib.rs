@@ -19,6 +19,7 @@ mod journal2;
 mod live;
 pub mod network;
 mod observation;
+mod pages;
 mod parquet_file;
 mod probes;
 pub mod provenance;
@@ -36,11 +37,11 @@ pub use brief::{RunBrief, RunStamp, TAGS_FACT, VerdictCounts};
 pub use calibration::{CALIBRATION_VERSION, CalibratedEffect, Calibration};
 pub use error::StoreError;
 pub use journal::{JOURNAL_MINOR, JOURNAL_VERSION, Journal};
-pub use live::{LiveReader, LiveState, LiveTrial, LiveWidth, LiveWriter};
+pub use live::{LiveComparison, LiveReader, LiveState, LiveTrial, LiveWriter};
 pub use probes::{PROBES_VERSION, ProbeRow};
 pub use provenance::{PROVENANCE_VERSION, Provenance};
 pub use run::{
-    HOSTS_FILE, RunDir, RunWriter, create_directory, create_own_directory, lock_journal, write_file,
+    HOSTS_FILE, OwnDirectory, RunDir, RunWriter, create_directory, lock_journal, open_file, write_file,
 };
 pub use samples::SAMPLES_VERSION;
 pub use tail::{JournalLine, JournalTail, is_written};

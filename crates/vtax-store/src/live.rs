@@ -34,8 +34,15 @@ pub struct LiveState {
     pub owed: u32,
     /// Estimate of the time they take, in milliseconds.
     pub remaining_ms: u64,
-    /// How wide the interval of each comparison still is.
-    pub widths: Vec<LiveWidth>,
+    /// How far each comparison is.
+    #[serde(rename = "widths")]
+    pub comparisons: Vec<LiveComparison>,
+}
+
+impl LiveState {
+    /// What is told of trials to come where none is [owed](Self::owed). The page's script says the same.
+    pub const MORE_TRIALS: &'static str =
+        "more trials: until the taxes are known well enough, or in place of disturbed ones";
 }
 
 /// The trial under way.
@@ -52,10 +59,10 @@ pub struct LiveTrial {
     pub repetition: u32,
 }
 
-/// How wide the interval of one comparison still is.
+/// How far one comparison is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LiveWidth {
+pub struct LiveComparison {
     /// Cell of the candidate.
     pub cell: String,
     /// Measure.
@@ -71,7 +78,8 @@ pub struct LiveWidth {
     /// How many more rounds end the comparison, if it stays what it seems; `None` where that isn't known.
     pub further: Option<u32>,
     /// True where it needs no more rounds: it is narrow, or lies beyond the margin for certain.
-    pub told: bool,
+    #[serde(rename = "told")]
+    pub decided: bool,
 }
 
 /// Appends to a run's `live.jsonl`.

@@ -16,15 +16,6 @@ pub struct NetworkFinding {
     pub checks: Vec<CountCheck>,
 }
 
-impl NetworkFinding {
-    /// The largest share by which a count lies outside of what it should be; `None` where nothing was
-    /// counted but by the ends themselves.
-    #[must_use]
-    pub fn worst_check(&self) -> Option<&CountCheck> {
-        self.checks.iter().max_by(|a, b| a.apart().total_cmp(&b.apart()))
-    }
-}
-
 /// The bytes of one direction as somebody else counted them, and what that count should be.
 ///
 /// Counters of interfaces include headers, and offloads decide how many: one for each segment, or one

@@ -14,7 +14,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
-use crate::StoreError;
+use crate::{StoreError, pages};
 
 /// Key of the footer that carries the format version.
 const VERSION_KEY: &str = "vtax.version";
@@ -89,13 +89,15 @@ impl Writer {
     }
 }
 
-/// Opens a Parquet file and checks its version, and the schema of that version, so that readers may rely on both.
+/// Reads the head of a Parquet file and checks its version, the schema of that version, and what its pages say of themselves, so that
+/// readers may rely on all of it.
 pub(crate) fn open(
+    file: File,
     path: &Path,
     schema_of: impl Fn(u32) -> &'static str,
     known: u32,
 ) -> Result<SerializedFileReader<File>, StoreError> {
-    let file = crate::files::open(path)?;
+    let copy = file.try_clone().map_err(|e| StoreError::io("open", path, e))?;
     let reader = guarded(path, || SerializedFileReader::new(file))?;
     let meta = reader.metadata().file_metadata();
     let found = meta
@@ -110,6 +112,7 @@ pub(crate) fn open(
     if meta.schema() != &expected {
         return Err(StoreError::damaged_trial(path, "its columns are not the expected ones"));
     }
+    guarded(path, || pages::check(&copy, reader.metadata()))?;
     Ok(reader)
 }
 

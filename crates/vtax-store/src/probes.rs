@@ -1,5 +1,6 @@
 //! `probes.parquet`: what probes saw, one value per row.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use parquet::column::reader::ColumnReader;
@@ -145,8 +146,12 @@ fn flatten(node: &str, snapshot: &Snapshot, mut row: impl FnMut(ProbeRow<'_>)) {
     }
 }
 
-pub(crate) fn read_probes(path: &Path, mut each: impl FnMut(ProbeRow<'_>)) -> Result<(), StoreError> {
-    let reader = parquet_file::open(path, |_| SCHEMA, PROBES_VERSION)?;
+pub(crate) fn read_probes(
+    file: File,
+    path: &Path,
+    mut each: impl FnMut(ProbeRow<'_>),
+) -> Result<(), StoreError> {
+    let reader = parquet_file::open(file, path, |_| SCHEMA, PROBES_VERSION)?;
     let mut at: Vec<i64> = Vec::new();
     let mut value: Vec<f64> = Vec::new();
     let mut text: [Vec<ByteArray>; 4] = Default::default();

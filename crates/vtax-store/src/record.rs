@@ -15,7 +15,19 @@ pub use crate::observation::{Finding, Observation};
 pub use crate::validity::{InvalidReason, SteadyState, Validity, WarmUp};
 
 /// How a note about a cell begins that the run leaves out, its reason after it.
-pub const LEFT_OUT: &str = "left out: ";
+const LEFT_OUT: &str = "left out: ";
+
+/// The text of a note about a cell that the run leaves out.
+#[must_use]
+pub fn left_out_note(reason: &str) -> String {
+    format!("{LEFT_OUT}{reason}")
+}
+
+/// The reason in such a note's text; `None` for the text of any other.
+#[must_use]
+pub fn left_out_reason(note: &str) -> Option<&str> {
+    note.strip_prefix(LEFT_OUT)
+}
 
 /// One line of `journal.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,6 +86,13 @@ impl JournalEntry {
     /// Every value of `event`: an entry with another one was written by a newer vtax.
     pub(crate) const EVENTS: [&str; 6] =
         ["opened", "trial-started", "trial-ended", "note", "resumed", "completed"];
+
+    /// The cell that the run leaves out, and why, where that is what this entry says.
+    #[must_use]
+    pub fn left_out(&self) -> Option<(&str, &str)> {
+        let Self::Note { cell: Some(cell), text, .. } = self else { return None };
+        Some((cell.as_str(), left_out_reason(text)?))
+    }
 }
 
 /// One finished trial.
@@ -116,7 +135,7 @@ pub struct TrialRecord {
     /// with protected ones.
     #[serde(default)]
     pub protection: Option<Box<ProtectionRecord>>,
-    /// The same of each further system that is such a virtual machine, by name (`sut-2`).
+    /// What protection did and cost in each further system that is such a virtual machine, by name (`sut-2`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub further_protection: BTreeMap<String, ProtectionRecord>,
     /// Where packets spent their time on the way through the path's routers, where the plan asks for it.
@@ -140,6 +159,12 @@ impl TrialRecord {
             started_unix_ms: unix_ms(),
             ..Self::default()
         }
+    }
+
+    /// When it was over, in milliseconds since 1970.
+    #[must_use]
+    pub fn ended_unix_ms(&self) -> u64 {
+        self.started_unix_ms.saturating_add(self.timings.total().0 / 1_000_000)
     }
 
     /// What protection did and cost each system that has some, by name.
@@ -209,4 +234,13 @@ pub struct Timings {
     pub measure: Nanos,
     /// Tear-down.
     pub teardown: Nanos,
+}
+
+impl Timings {
+    /// All parts together.
+    #[must_use]
+    pub fn total(&self) -> Nanos {
+        let parts = [self.testbed, self.service, self.measure, self.teardown];
+        Nanos(parts.iter().fold(0, |all: u64, part| all.saturating_add(part.0)))
+    }
 }

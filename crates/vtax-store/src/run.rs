@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use vtax_plan::model::{PLAN_VERSION, Plan};
 use vtax_sys::clock::unix_ms;
+use vtax_sys::locked_dir::is_still_at;
 
 use crate::StoreError;
 use crate::calibration::{CALIBRATION_VERSION, Calibration};
@@ -32,6 +33,9 @@ const ON_HOSTS: &str = "it holds one for each host, below hosts/; `vtax merge` t
 
 /// Largest plan, provenance or summary read.
 const TEXT_LIMIT: u64 = 64 << 20;
+
+/// How often a journal is locked that was replaced meanwhile. It is replaced once, by a vtax that is newer than the run.
+const LOCK_ATTEMPTS: usize = 8;
 
 /// A run directory, for reading; also while a run is writing to it.
 #[derive(Debug, Clone)]
@@ -83,9 +87,7 @@ impl RunDir {
             at_unix_ms: unix_ms(),
         })?;
         files::sync_directory(&run.path)?;
-        if let Some(parent) = run.path.parent().filter(|p| !p.as_os_str().is_empty()) {
-            files::sync_directory(parent)?;
-        }
+        files::sync_directory(files::parent_of(&run.path))?;
         Ok(RunWriter { run, journal, next_index: 0, run_id })
     }
 
@@ -131,12 +133,7 @@ impl RunDir {
     pub fn resume(path: impl Into<PathBuf>) -> Result<RunWriter, StoreError> {
         let run = Self::open(path)?;
         let path = run.path.join(JOURNAL);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(|e| StoreError::io("open", &path, e))?;
-        lock_journal(&file, &run.path)?;
+        let file = run.lock_current(&path)?;
         let mut journal = run.journal()?;
         let mut next_index = 0;
         for entry in journal.by_ref() {
@@ -154,6 +151,19 @@ impl RunDir {
         };
         journal.append(&JournalEntry::Resumed { at_unix_ms: unix_ms() })?;
         Ok(RunWriter { run, journal, next_index, run_id })
+    }
+
+    /// Opens the journal and locks it. Another vtax may replace it by one of today's version before it is locked here, and is done with the
+    /// old one then: the lock counts where the file is still the journal.
+    fn lock_current(&self, path: &Path) -> Result<fs::File, StoreError> {
+        for _ in 0..LOCK_ATTEMPTS {
+            let file = files::open_to_write(path)?;
+            lock_journal(&file, &self.path)?;
+            if is_still_at(&file, path).map_err(|e| StoreError::io("look at", path, e))? {
+                return Ok(file);
+            }
+        }
+        Err(StoreError::Locked { path: self.path.clone() })
     }
 
     /// The identity of the run; one of before journal version 3 gets one now.
@@ -341,17 +351,49 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     files::write_atomic(path, bytes)
 }
 
-/// Makes the directory `name` in `parent`, where it isn't yet; its path. A symbolic link of that name is refused: what
-/// is written there would be written elsewhere.
+/// Opens a regular file of a run for reading. A symbolic link is refused, as is what isn't a file: a FIFO would block
+/// for ever.
 ///
 /// # Errors
 ///
-/// [`StoreError::Damaged`] for a link, [`StoreError::Full`] or [`StoreError::Io`].
-pub fn create_own_directory(parent: &Path, name: &str) -> Result<PathBuf, StoreError> {
-    let path = parent.join(name);
-    files::own(parent, &path)?;
-    create_directory(&path)?;
-    Ok(path)
+/// [`StoreError::Damaged`] for what isn't a regular file, [`StoreError::Io`] where it can't be opened.
+pub fn open_file(path: &Path) -> Result<fs::File, StoreError> {
+    files::open(path)
+}
+
+/// A directory of vtax's own below one that may come from others. It stays the one that was opened, whatever is put in
+/// its place.
+#[derive(Debug)]
+pub struct OwnDirectory {
+    path: PathBuf,
+    directory: fs::File,
+}
+
+impl OwnDirectory {
+    /// The directory `name` in `parent`, made where it isn't yet. A symbolic link of that name is refused: what is
+    /// written there would be written elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] for a link, [`StoreError::Full`] or [`StoreError::Io`].
+    pub fn create(parent: &Path, name: &str) -> Result<Self, StoreError> {
+        let path = parent.join(name);
+        files::own(parent, &path)?;
+        create_directory(&path)?;
+        let directory = files::open_directory(&path)?;
+        Ok(Self { path, directory })
+    }
+
+    /// Writes a file in it so that a reader or a crash sees the old one or the new one, whole; its path.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] or [`StoreError::Io`]; the old file then stays.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, StoreError> {
+        let path = self.path.join(name);
+        files::write_atomic_in(&self.directory, &path, bytes)?;
+        Ok(path)
+    }
 }
 
 /// Makes a directory with its parents; one that exists is fine.

@@ -1,5 +1,6 @@
 //! `samples.parquet`: every recorded request.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use parquet::basic::Encoding;
@@ -95,9 +96,9 @@ impl SampleWriter {
     }
 }
 
-pub(crate) fn read_samples(path: &Path, mut each: impl FnMut(Sample)) -> Result<u64, StoreError> {
+pub(crate) fn read_samples(file: File, path: &Path, mut each: impl FnMut(Sample)) -> Result<u64, StoreError> {
     let schema_of = |version| if version > 1 { SCHEMA } else { FIRST_SCHEMA };
-    let reader = parquet_file::open(path, schema_of, SAMPLES_VERSION)?;
+    let reader = parquet_file::open(file, path, schema_of, SAMPLES_VERSION)?;
     let mut total = 0;
     let mut starts: Vec<i64> = Vec::with_capacity(BATCH);
     let mut latencies: Vec<u64> = Vec::with_capacity(BATCH);

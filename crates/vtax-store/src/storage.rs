@@ -101,9 +101,9 @@ impl ServerStorage {
 pub struct HostStorage {
     /// Bytes that the hypervisor's reads fetched from the host's storage (`read_bytes` of /proc/PID/io).
     pub fetched: Option<u64>,
-    /// Bytes of the disk's file that the host's page cache held before, and after.
+    /// Bytes of the disk's file that the host's page cache held before.
     pub cached_before: Option<u64>,
-    /// The same after.
+    /// Bytes of the disk's file that the host's page cache held after.
     pub cached_after: Option<u64>,
     /// Bytes that the disk's file takes on the host.
     pub allocated: Option<u64>,

@@ -54,21 +54,21 @@ pub struct JournalTail {
     position: u64,
     /// Lines of it that were read.
     passed: u64,
-    /// Lines that were told, of this file or of the one that it replaced: a replacement has the same lines.
-    told: u64,
+    /// Number of the last line that was given, of this file or of the one that it replaced: a replacement has the same lines.
+    last_line: u64,
 }
 
 impl JournalTail {
-    /// A reader of the run in this directory that tells what comes after its first `told` lines.
+    /// A reader of the run in this directory that gives what comes after line `last_line` of it, counted from 1.
     #[must_use]
-    pub fn after(run: &Path, told: u64) -> Self {
-        Self { path: run.join("journal.jsonl"), file: None, position: 0, passed: 0, told }
+    pub fn after(run: &Path, last_line: u64) -> Self {
+        Self { path: run.join("journal.jsonl"), file: None, position: 0, passed: 0, last_line }
     }
 
-    /// Lines that were told.
+    /// Number of the last line that was given; 0 where none was.
     #[must_use]
-    pub fn told(&self) -> u64 {
-        self.told
+    pub fn last_line(&self) -> u64 {
+        self.last_line
     }
 
     /// What was written since the last call, in order; nothing where nothing was. A line that isn't whole yet comes
@@ -100,13 +100,13 @@ impl JournalTail {
                     return Err(self.too_long());
                 }
                 // Who asks for what comes after more lines than there are gets those that come next.
-                self.told = self.told.min(self.passed);
+                self.last_line = self.last_line.min(self.passed);
                 break;
             }
             self.position += read as u64;
             self.passed += 1;
-            if self.passed > self.told {
-                self.told = self.passed;
+            if self.passed > self.last_line {
+                self.last_line = self.passed;
                 let understood: JournalLine = serde_json::from_slice(&line).unwrap_or_default();
                 found.push(JournalLine { place: self.passed, ..understood });
             }

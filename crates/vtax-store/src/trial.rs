@@ -315,6 +315,13 @@ impl TrialDir {
         Ok(Some(path).filter(|p| p.exists()))
     }
 
+    /// The same of a file that is to be read: no link is followed that comes to be on the way to it meanwhile.
+    fn open(&self, name: &str) -> Result<Option<(PathBuf, File)>, StoreError> {
+        let Some(path) = self.existing(name)? else { return Ok(None) };
+        let file = files::open_below(&self.run, &path)?;
+        Ok(Some((path, file)))
+    }
+
     /// The files of the observation at `place` of the trial's, counted from 0; the first has the trial's own.
     #[must_use]
     pub fn observation(&self, place: usize) -> Self {
@@ -333,7 +340,7 @@ impl TrialDir {
     ///
     /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`]; samples before the damage were given.
     pub fn for_each_sample(&self, sample: impl FnMut(Sample)) -> Result<u64, StoreError> {
-        self.existing(SAMPLES)?.map_or(Ok(0), |path| read_samples(&path, sample))
+        self.open(SAMPLES)?.map_or(Ok(0), |(path, file)| read_samples(file, &path, sample))
     }
 
     /// Streams `probes.parquet` in file order.
@@ -342,7 +349,7 @@ impl TrialDir {
     ///
     /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`]; rows before the damage were given.
     pub fn for_each_probe_row(&self, row: impl FnMut(ProbeRow<'_>)) -> Result<(), StoreError> {
-        self.existing(PROBES)?.map_or(Ok(()), |path| read_probes(&path, row))
+        self.open(PROBES)?.map_or(Ok(()), |(path, file)| read_probes(file, &path, row))
     }
 
     /// Streams the intervals in order of time, one in memory at a time.
@@ -351,8 +358,10 @@ impl TrialDir {
     ///
     /// [`StoreError::Io`] or [`StoreError::Damaged`]; intervals before the damage were given.
     pub fn for_each_interval(&self, interval: impl FnMut(Interval)) -> Result<(), StoreError> {
-        match (self.existing(INTERVALS)?, self.existing(HISTOGRAMS)?) {
-            (Some(counts), Some(histograms)) => hlog::read_intervals(&counts, &histograms, interval),
+        match (self.open(INTERVALS)?, self.open(HISTOGRAMS)?) {
+            (Some((counts, counts_file)), Some((histograms, histograms_file))) => {
+                hlog::read_intervals((&counts, counts_file), (&histograms, histograms_file), interval)
+            }
             _ => Ok(()),
         }
     }
@@ -363,7 +372,7 @@ impl TrialDir {
     ///
     /// [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`]; phases before the damage were given.
     pub fn for_each_phase(&self, phase: impl FnMut(PhaseResult)) -> Result<(), StoreError> {
-        self.existing(PHASES)?.map_or(Ok(()), |path| ims::read_phases(&path, phase))
+        self.open(PHASES)?.map_or(Ok(()), |(path, file)| ims::read_phases(file, &path, phase))
     }
 
     /// What happened, in order of time.
@@ -372,8 +381,8 @@ impl TrialDir {
     ///
     /// [`StoreError::Io`] or [`StoreError::Damaged`].
     pub fn events(&self) -> Result<Vec<TrialEvent>, StoreError> {
-        let Some(path) = self.existing(EVENTS)? else { return Ok(Vec::new()) };
-        let mut reader = BufReader::new(files::open(&path)?);
+        let Some((path, file)) = self.open(EVENTS)? else { return Ok(Vec::new()) };
+        let mut reader = BufReader::new(file);
         let mut events = Vec::new();
         loop {
             let mut line = Vec::new();
@@ -413,7 +422,7 @@ impl TrialDir {
     /// [`StoreError::Io`] where the file can't be read.
     pub fn log_tail(&self, path: &Path, bytes: u64) -> Result<String, StoreError> {
         use std::io::Seek;
-        let mut file = files::open(path)?;
+        let mut file = files::open_below(&self.run, path)?;
         let length = file.metadata().map_err(|e| StoreError::io("read", path, e))?.len();
         let from = length.saturating_sub(bytes);
         let mut tail = Vec::new();

@@ -10,10 +10,18 @@ use crate::model::{
 /// The most that a study may have of anything.
 const MOST: usize = 1000;
 
+/// Whether a name may be part of a path: runs are kept under those of studies and experiments.
+fn is_plain(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+}
+
 /// What is wrong with a study, one sentence each; nothing where it is whole.
 #[must_use]
 pub fn problems(study: &Study) -> Vec<String> {
     let mut all = Vec::new();
+    if !is_plain(&study.name) {
+        all.push(format!("name `{}`: it may have letters, digits and `-`", study.name));
+    }
     sizes(study, &mut all);
     let named = [
         ("item", study.items.iter().map(|i| i.id.as_str()).collect::<Vec<_>>()),
@@ -81,8 +89,7 @@ fn shape(study: &Study, table: &Table, all: &mut Vec<String>) {
 
 fn experiment_of(experiment: &ExperimentPlan, all: &mut Vec<String>) {
     let id = &experiment.id;
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    if id.is_empty() || id.len() > 64 || !id.chars().all(plain) {
+    if !is_plain(id) {
         all.push(format!("experiment `{id}`: its id may have letters, digits and `-`"));
     }
     if experiment.trials == 0 {

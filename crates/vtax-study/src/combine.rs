@@ -2,6 +2,8 @@
 //!
 //! A study's own figures, and figures judged as it judged them, have intervals without width: the same rules then always decide.
 
+use vtax_stats::Margin;
+
 use crate::judge::Word;
 
 /// Both ends of what a ratio may be, each above 0.
@@ -35,7 +37,7 @@ impl Range {
 
     /// Wholly within 1 ± the margin.
     fn is_equal(self, margin: f64) -> bool {
-        self.low >= 1.0 / (1.0 + margin) && self.high <= 1.0 + margin
+        Margin::new(margin).contains((self.low, self.high))
     }
 }
 
@@ -54,7 +56,7 @@ pub(crate) fn higher(ratio: Range, margin: f64) -> Word {
 pub(crate) fn equal(ratio: Range, margin: f64) -> Word {
     if ratio.is_equal(margin) {
         Word::Held
-    } else if ratio.low > 1.0 + margin || ratio.high < 1.0 / (1.0 + margin) {
+    } else if Margin::new(margin).excludes((ratio.low, ratio.high)) {
         Word::Contradicted
     } else {
         Word::CantTell
@@ -77,7 +79,8 @@ pub(crate) fn all(words: impl IntoIterator<Item = Word>) -> Word {
 
 /// The last is higher than the first, and no step goes down; each step is a point over the one before it.
 pub(crate) fn rising(steps: &[Range], whole: Range, margin: f64) -> Word {
-    let falls = steps.iter().any(|step| step.high < 1.0 / (1.0 + margin));
+    let (least, _) = Margin::new(margin).bounds();
+    let falls = steps.iter().any(|step| step.high < least);
     match higher(whole, margin) {
         _ if falls => Word::Contradicted,
         word => word,
@@ -103,7 +106,8 @@ pub(crate) fn knee(steps: &[Range], at: usize, margin: f64) -> Word {
     let sizes: Vec<Range> = steps.iter().map(|step| step.size()).collect();
     let Some(own) = sizes.get(at).copied() else { return Word::CantTell };
     let others = || sizes.iter().enumerate().filter(move |(place, _)| *place != at).map(|(_, size)| size);
-    if own.low > 1.0 + margin && others().all(|other| other.high < own.low) {
+    let (_, most) = Margin::new(margin).bounds();
+    if own.low > most && others().all(|other| other.high < own.low) {
         Word::Held
     } else if own.is_equal(margin) || others().any(|other| other.low > own.high) {
         Word::Contradicted

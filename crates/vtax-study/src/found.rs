@@ -55,7 +55,7 @@ pub struct FoundClaim {
 pub struct Conclusion {
     /// In which way.
     pub way: Way,
-    /// What.
+    /// What is concluded.
     pub word: Word,
 }
 

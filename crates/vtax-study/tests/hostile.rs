@@ -57,6 +57,9 @@ fn the_study_that_is_damaged_below_is_whole() {
 #[test]
 fn what_does_not_fit_together_is_named() {
     for (from, to, word) in [
+        ("name: small", "name: ../small", "name `../small`: it may have"),
+        ("name: small", "name: /small", "name `/small`: it may have"),
+        ("name: small", "name: ''", "name ``: it may have"),
         ("claims: [c]", "claims: [d]", "no claim `d`"),
         ("why: a drawing", "claims: []", "neither"),
         ("column: x}, ours", "column: z}, ours", "nothing there"),

@@ -1,5 +1,65 @@
 //! What `vtax doctor` finds out about a host.
 
+/// Names of points, which several crates check and `vtax doctor` sums up. Hosts tell each other of them, so that none may change.
+pub mod name {
+    /// Network, PID, mount, IPC and UTS namespaces; where they are refused, much is never tried.
+    pub const NAMESPACES: &str = "namespaces";
+    /// A user namespace, for root.
+    pub const USER_NAMESPACE: &str = "user namespace";
+    /// A network namespace made and entered.
+    pub const NETWORK_NAMESPACE: &str = "network namespace";
+    /// Requests to the kernel's network.
+    pub const NETLINK: &str = "netlink";
+    /// Virtual cables.
+    pub const VETH: &str = "veth";
+    /// The kernel's bridges.
+    pub const BRIDGE: &str = "bridge";
+    /// Cables that are held to a rate.
+    pub const RATE_LIMIT: &str = "rate limit";
+    /// What virtual machines are plugged in by.
+    pub const TAP: &str = "tap";
+    /// CPUs that may be used.
+    pub const CPUS: &str = "CPUs";
+    /// Signs of noise that the host shows.
+    pub const NOISE: &str = "noise";
+    /// Groups that hold CPUs and memory.
+    pub const CONTROL_GROUPS: &str = "control groups";
+    /// A private layer over the host's files.
+    pub const OVERLAY: &str = "overlay";
+    /// A container runtime.
+    pub const CONTAINERS: &str = "containers";
+    /// A usable QEMU.
+    pub const QEMU: &str = "QEMU";
+    /// A kernel that guests boot.
+    pub const GUEST_KERNEL: &str = "guest kernel";
+    /// What guests run on.
+    pub const ACCELERATOR: &str = "accelerator";
+    /// Whether the host's kernel moves guests' packets.
+    pub const VHOST_NET: &str = "vhost-net";
+    /// A QEMU that keeps pairs.
+    pub const FAULT_TOLERANT_PAIRS: &str = "fault-tolerant pairs";
+    /// A usable `linux.uml`.
+    pub const USER_MODE_LINUX: &str = "user-mode Linux";
+    /// The host's clock.
+    pub const CLOCK: &str = "clock";
+    /// What the name of a path begins with.
+    pub const PATH: &str = "path ";
+    /// What the name of a service begins with.
+    pub const SERVICE: &str = "service ";
+
+    /// The name of a path, by its word in plans.
+    #[must_use]
+    pub fn path(word: &str) -> String {
+        format!("{PATH}{word}")
+    }
+
+    /// The name of a service, by its word in plans.
+    #[must_use]
+    pub fn service(word: &str) -> String {
+        format!("{SERVICE}{word}")
+    }
+}
+
 /// How a host stands on one point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {

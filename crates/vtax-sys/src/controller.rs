@@ -18,7 +18,7 @@ use crate::caps;
 use crate::clone::{Namespaces, end_process, fork_into};
 use crate::error::{Context, Result, SysError};
 use crate::netns::NetNs;
-use crate::pidfd::{Ended, PidFd};
+use crate::pidfd::{PidFd, ProcessExit};
 use crate::refusal;
 
 /// Exit code of a controller that panicked: a bug.
@@ -85,7 +85,7 @@ impl Controller {
     /// # Errors
     ///
     /// Where waiting fails.
-    pub fn wait(mut self) -> Result<Ended> {
+    pub fn wait(mut self) -> Result<ProcessExit> {
         let ended = self.pidfd.wait();
         self.reaped = ended.is_ok();
         ended

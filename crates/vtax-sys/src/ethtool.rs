@@ -14,7 +14,7 @@ pub enum Offload {
     TxChecksum = 0x17,
     /// TCP segments up to 64 KiB are sent whole (ETHTOOL_STSO).
     TcpSegmentation = 0x1f,
-    /// The same in general (ETHTOOL_SGSO).
+    /// Segments of any protocol up to 64 KiB are sent whole (ETHTOOL_SGSO).
     Segmentation = 0x24,
     /// Received segments are put together (ETHTOOL_SGRO).
     Receive = 0x2c,

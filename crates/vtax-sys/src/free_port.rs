@@ -9,6 +9,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Mutex;
 
+use crate::sync::lock;
+
 /// Below the ephemeral ports of a stock kernel (32768 to 60999), above those that services usually have.
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 12_000;
@@ -27,7 +29,7 @@ pub fn free_port() -> u16 {
     // Programs that run at the same time begin at different places: claims rarely meet.
     let start = (std::process::id() % u32::from(COUNT)) as u16;
     let ports = (0..COUNT).map(|i| FIRST + (start + i) % COUNT);
-    let mut claims = CLAIMS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut claims = lock(&CLAIMS);
     for port in ports {
         if let Some(claim) = claim(port) {
             claims.push(claim);

@@ -11,14 +11,16 @@ use crate::error::{Context, Result, SysError};
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum ProcessExit {
     /// With this exit code.
     Exited(i32),
     /// By this signal.
     Signalled(i32),
+    /// Another has reaped it, so nobody here knows.
+    Unknown,
 }
 
-impl Ended {
+impl ProcessExit {
     /// True for exit code 0.
     #[must_use]
     pub const fn success(self) -> bool {
@@ -31,16 +33,18 @@ impl Ended {
         let code = match self {
             Self::Exited(code) => code,
             Self::Signalled(signal) => 128 + signal,
+            Self::Unknown => 255,
         };
         u8::try_from(code & 0xff).unwrap_or(u8::MAX)
     }
 }
 
-impl std::fmt::Display for Ended {
+impl std::fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Exited(code) => write!(f, "exit code {code}"),
             Self::Signalled(signal) => write!(f, "signal {signal}"),
+            Self::Unknown => f.write_str("an unknown exit status"),
         }
     }
 }
@@ -101,13 +105,13 @@ impl PidFd {
     /// # Errors
     ///
     /// Where it isn't a child of this process or was reaped already.
-    pub fn wait(&self) -> Result<Ended> {
+    pub fn wait(&self) -> Result<ProcessExit> {
         loop {
             match rustix::process::waitid(WaitId::PidFd(self.fd.as_fd()), WaitIdOptions::EXITED) {
                 Ok(Some(status)) => {
                     return Ok(match (status.exit_status(), status.terminating_signal()) {
-                        (Some(code), _) => Ended::Exited(code),
-                        (None, signal) => Ended::Signalled(signal.unwrap_or_default()),
+                        (Some(code), _) => ProcessExit::Exited(code),
+                        (None, signal) => signal.map_or(ProcessExit::Unknown, ProcessExit::Signalled),
                     });
                 }
                 Ok(None) | Err(Errno::INTR) => {}

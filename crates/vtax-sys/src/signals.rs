@@ -4,10 +4,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::process::{Signal, WaitOptions};
 
 use crate::error::{Context, Result};
-use crate::pidfd::Ended;
+use crate::pidfd::ProcessExit;
 
 /// Signals that are read from a descriptor instead of interrupting the process.
 ///
@@ -115,35 +115,14 @@ pub fn become_subreaper() -> Result<()> {
 /// Only for a process that waits for no child elsewhere: a child reaped here is lost to
 /// [`PidFd::wait`](crate::pidfd::PidFd::wait).
 #[must_use]
-pub fn reap_all() -> Vec<(i32, Ended)> {
+pub fn reap_all() -> Vec<(i32, ProcessExit)> {
     let mut ended = Vec::new();
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
         let how = match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Ended::Exited(code),
-            (None, signal) => Ended::Signalled(signal.unwrap_or_default()),
+            (Some(code), _) => ProcessExit::Exited(code),
+            (None, signal) => signal.map_or(ProcessExit::Unknown, ProcessExit::Signalled),
         };
         ended.push((pid.as_raw_nonzero().get(), how));
     }
     ended
-}
-
-/// Kills every other process of this PID namespace that this process may kill.
-///
-/// Does nothing unless this process is PID 1: elsewhere it would end the user's session.
-///
-/// # Errors
-///
-/// Where the kernel refuses; no process to kill is no error.
-pub fn kill_everything_else_here() -> Result<()> {
-    if rustix::process::getpid() != Pid::INIT {
-        return Ok(());
-    }
-    // SAFETY: takes no pointer; from PID 1, -1 reaches only the processes of this namespace.
-    match unsafe { libc::kill(-1, libc::SIGKILL) } {
-        0 => Ok(()),
-        _ => match io::Error::last_os_error() {
-            e if e.raw_os_error() == Some(libc::ESRCH) => Ok(()),
-            e => Err(e).context("kill", "every process of this PID namespace"),
-        },
-    }
 }

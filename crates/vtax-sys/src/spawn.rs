@@ -17,6 +17,7 @@ use vtax_units::CpuSet;
 use crate::clone::{Namespaces, end_process, fork_into};
 use crate::error::{Context, Result, SysError};
 use crate::pidfd::PidFd;
+use crate::sysctl;
 
 /// A program to be started.
 #[derive(Debug)]
@@ -31,7 +32,6 @@ pub struct Spawn {
     writes: Vec<(CString, Vec<u8>)>,
     host_name: Option<CString>,
     cpus: Option<rustix::thread::CpuSet>,
-    session: bool,
     die_with_parent: bool,
 }
 
@@ -102,7 +102,6 @@ impl Spawn {
             writes: Vec::new(),
             host_name: None,
             cpus: None,
-            session: true,
             die_with_parent: false,
         }
     }
@@ -171,6 +170,14 @@ impl Spawn {
         self
     }
 
+    /// Switches IPv6 off in the program's network namespace, as [`sysctl::disable_ipv6_everywhere`] does.
+    #[must_use]
+    pub fn without_ipv6(self) -> Self {
+        sysctl::EVERYWHERE
+            .iter()
+            .fold(self, |spawn, interface| spawn.write(&sysctl::path(&sysctl::ipv6_switch(interface)), "1"))
+    }
+
     /// Sets the host name in a new UTS namespace.
     #[must_use]
     pub fn host_name(mut self, name: &str) -> Self {
@@ -182,13 +189,6 @@ impl Spawn {
     #[must_use]
     pub fn cpus(mut self, cpus: &CpuSet) -> Self {
         self.cpus = Some(crate::sched::to_kernel_set(cpus));
-        self
-    }
-
-    /// Leaves the program in this session and process group, where Ctrl-C reaches it.
-    #[must_use]
-    pub const fn same_session(mut self) -> Self {
-        self.session = false;
         self
     }
 
@@ -324,9 +324,8 @@ impl Prepared {
             1 => {}
             _ => return Err((Stage::Gate, io::Error::from_raw_os_error(libc::ECANCELED))),
         }
-        if spawn.session {
-            rustix::process::setsid().map_err(at(Stage::Session))?;
-        }
+        // Ctrl-C isn't for it.
+        rustix::process::setsid().map_err(at(Stage::Session))?;
         if spawn.die_with_parent {
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
                 .map_err(at(Stage::Session))?;

@@ -20,7 +20,7 @@ pub enum Action {
     Read,
     /// Writes from the slot's buffer.
     Write,
-    /// The same, and is done only when the data would survive a loss of power (`RWF_DSYNC`).
+    /// Writes from the slot's buffer, and is done only when the data would survive a loss of power (`RWF_DSYNC`).
     WriteDurable,
     /// Is done when all data of the file would survive a loss of power (fdatasync).
     Sync,
@@ -218,7 +218,7 @@ fn on_registered(
     }
 }
 
-/// The same on a buffer that isn't registered.
+/// The entry of an action on a buffer that isn't registered.
 fn on_any(action: Action, file: Fixed, start: *mut u8, offset: u64, length: u32) -> squeue::Entry {
     let write = || opcode::Write::new(file, start, length).offset(offset);
     match action {

@@ -13,7 +13,7 @@ use vtax_sys::controller::{ControllerOptions, Inside, probe, start_controller};
 use vtax_sys::require::{Need, need};
 use vtax_sys::signals::SignalFd;
 use vtax_sys::spawn::Spawn;
-use vtax_sys::{Ended, Namespaces, NetNs, PidFd};
+use vtax_sys::{Namespaces, NetNs, PidFd, ProcessExit};
 
 /// Argument with which this program calls itself, to be looked at in other surroundings.
 const LED_FROM_OUTSIDE: &str = "led-from-outside";
@@ -64,11 +64,11 @@ fn within(options: ControllerOptions, work: impl FnOnce(&Inside)) {
         work(&inside);
         0
     });
-    assert_eq!(ended.unwrap().wait().unwrap(), Ended::Exited(0));
+    assert_eq!(ended.unwrap().wait().unwrap(), ProcessExit::Exited(0));
 }
 
 fn exit_code_comes_back(options: ControllerOptions) {
-    assert_eq!(start_controller(options, |_| 42).unwrap().wait().unwrap(), Ended::Exited(42));
+    assert_eq!(start_controller(options, |_| 42).unwrap().wait().unwrap(), ProcessExit::Exited(42));
 }
 
 fn panic_is_a_bug(options: ControllerOptions) {
@@ -76,7 +76,7 @@ fn panic_is_a_bug(options: ControllerOptions) {
     std::panic::set_hook(Box::new(|_| {}));
     let ended = start_controller(options, |_| panic!("on purpose")).unwrap().wait().unwrap();
     std::panic::set_hook(hook);
-    assert_eq!(ended, Ended::Exited(70));
+    assert_eq!(ended, ProcessExit::Exited(70));
 }
 
 fn is_first_and_alone(options: ControllerOptions) {
@@ -106,7 +106,7 @@ fn signals_reach_it(options: ControllerOptions) {
     let controller = controller.unwrap();
     rustix::io::read(&ready_in, &mut [0_u8; 1]).unwrap();
     controller.signal(Signal::TERM).unwrap();
-    assert_eq!(controller.wait().unwrap(), Ended::Exited(0));
+    assert_eq!(controller.wait().unwrap(), ProcessExit::Exited(0));
 }
 
 fn sleeper(name: &str) -> Spawn {
@@ -169,7 +169,7 @@ fn programs_start_in_namespaces(options: ControllerOptions) {
         std::fs::File::from(out).read_to_string(&mut text).unwrap();
         // ls has 0, 1, 2, the inherited 5 and the directory it reads.
         assert_eq!(text, "1 node7 5 0 word\nthrough\n");
-        assert_eq!(child.wait().unwrap(), Ended::Exited(0));
+        assert_eq!(child.wait().unwrap(), ProcessExit::Exited(0));
 
         let child = Spawn::new(Path::new("/bin/sleep"), ["sleep", "1000"]).start(|_| Ok(())).unwrap();
         assert!(!child.ended_within(Duration::from_millis(20)).unwrap());

@@ -11,7 +11,7 @@ use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_sys::pidfd::PidFd;
 use vtax_sys::require::{Need, need};
 use vtax_sys::spawn::Spawn;
-use vtax_sys::{Ended, Namespaces};
+use vtax_sys::{Namespaces, ProcessExit};
 use vtax_units::{Bytes, CpuSet};
 
 fn main() {
@@ -57,12 +57,12 @@ fn several_groups_are_held_together() {
     let inside = groups.clone();
     let ended = start_controller(ControllerOptions::for_this_process(), move |_| {
         if !inside.holds_memory() {
-            assert!(inside.together("systems", Bytes::from_mib(64)).is_err());
+            assert!(inside.with_shared_memory("systems", Bytes::from_mib(64)).is_err());
             return 0;
         }
-        let together = inside.together("systems", Bytes::from_mib(64)).unwrap();
+        let shared = inside.with_shared_memory("systems", Bytes::from_mib(64)).unwrap();
         let limits = Limits { cpus: None, memory: Some(Bytes::from_mib(256)) };
-        let node = together.node("sut", &limits).unwrap();
+        let node = shared.node("sut", &limits).unwrap();
         let both = inside.made_by_runtime("systems");
         assert_eq!(both.enforced().unwrap().memory, Some(Bytes::from_mib(64)));
         let script = "dd if=/dev/zero of=/dev/null bs=200M count=1 2>/dev/null";
@@ -81,7 +81,7 @@ fn several_groups_are_held_together() {
         both.remove().unwrap();
         0
     });
-    assert_eq!(ended.unwrap().wait().unwrap(), Ended::Exited(0));
+    assert_eq!(ended.unwrap().wait().unwrap(), ProcessExit::Exited(0));
     groups.finish(keeper).unwrap();
     assert_eq!(named(&name), Vec::<PathBuf>::new());
 }
@@ -118,7 +118,7 @@ fn limits_are_enforced_and_go() {
         inside.node("left-to-the-keeper", &limits).unwrap();
         0
     });
-    assert_eq!(ended.unwrap().wait().unwrap(), Ended::Exited(0));
+    assert_eq!(ended.unwrap().wait().unwrap(), ProcessExit::Exited(0));
     groups.finish(keeper).unwrap();
     assert_eq!(named(&name), Vec::<PathBuf>::new());
 }

@@ -11,7 +11,7 @@ use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_sys::ethtool::{self, Offload};
 use vtax_sys::netlink::{self as nl, BridgeOptions, Mac, Netlink, Tbf, Veth, VethEnd};
 use vtax_sys::require::{Need, need};
-use vtax_sys::{Ended, NetNs, SysError};
+use vtax_sys::{NetNs, ProcessExit, SysError};
 
 fn main() {
     if !need(&[Need::Ns]) {
@@ -39,7 +39,7 @@ fn main() {
             }
             0
         });
-        assert_eq!(ended.unwrap().wait().unwrap(), Ended::Exited(0));
+        assert_eq!(ended.unwrap().wait().unwrap(), ProcessExit::Exited(0));
     }
     println!("ok");
 }

@@ -9,7 +9,7 @@ pub mod star;
 use vtax_lab::{Lab, LabError, Testbed, TestbedSpec};
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::{ControllerOptions, start_controller};
-use vtax_sys::{Ended, Failure};
+use vtax_sys::{Failure, ProcessExit};
 
 /// A result of this crate: its errors are the lab's.
 pub type Result<T, E = LabError> = std::result::Result<T, E>;
@@ -20,7 +20,7 @@ pub type Result<T, E = LabError> = std::result::Result<T, E>;
 /// # Errors
 ///
 /// Where control groups can't be kept or removed, or the controller can't be started.
-pub fn in_controller(mode: ControllerOptions, work: impl FnOnce(RunGroups)) -> Result<Ended> {
+pub fn in_controller(mode: ControllerOptions, work: impl FnOnce(RunGroups)) -> Result<ProcessExit> {
     let what = || "work in a controller of its own".to_owned();
     let mut groups = RunGroups::of_this_process();
     let keeper = groups.make().during(what)?;

@@ -17,7 +17,7 @@ pub struct Request {
 /// Something that broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken {
-    /// When.
+    /// When it broke.
     pub at: u64,
     /// The time in which the guest is known not to have run.
     pub dead: Option<(u64, u64)>,

@@ -154,7 +154,7 @@ impl Blueprint {
         }
     }
 
-    /// The same without files and expectations: who is there and what joins them. A topology of ten thousand routes is
+    /// The blueprint without files and expectations: who is there and what joins them. A topology of ten thousand routes is
     /// as quickly looked at as any.
     #[must_use]
     pub fn outline(topology: &Topology) -> Self {

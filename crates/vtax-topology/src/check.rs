@@ -15,15 +15,15 @@ const TAKEN: [&str; 6] = ["lo", "client", "sut", "sham", "all", "default"];
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
-    pub place: Place,
+    /// The part that is wrong.
+    pub part: TopologyPart,
     /// What, in words for the user.
     pub what: String,
 }
 
 /// A part of a topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum TopologyPart {
     /// All of it.
     Whole,
     /// The router with this number, from 0.
@@ -52,8 +52,8 @@ pub fn check(topology: &Topology) -> Vec<Problem> {
 struct Problems(Vec<Problem>);
 
 impl Problems {
-    fn add(&mut self, place: Place, what: impl Into<String>) {
-        self.0.push(Problem { place, what: what.into() });
+    fn add(&mut self, part: TopologyPart, what: impl Into<String>) {
+        self.0.push(Problem { part, what: what.into() });
     }
 }
 
@@ -73,20 +73,20 @@ pub fn bad_name(name: &str) -> Option<String> {
 
 fn routers(topology: &Topology, problems: &mut Problems) {
     if topology.routers.is_empty() {
-        problems.add(Place::Whole, "a topology has at least one router");
+        problems.add(TopologyPart::Whole, "a topology has at least one router");
     }
     let (mut names, mut ids) = (BTreeMap::new(), BTreeMap::new());
     for (number, router) in topology.routers.iter().enumerate() {
-        let place = Place::Router(number);
+        let part = TopologyPart::Router(number);
         if let Some(what) = bad_name(&router.name) {
-            problems.add(place, what);
+            problems.add(part, what);
         }
         if names.insert(router.name.as_str(), number).is_some() {
-            problems.add(place, format!("router `{}` is there twice", router.name));
+            problems.add(part, format!("router `{}` is there twice", router.name));
         }
         if let Some(other) = ids.insert(router.id, router.name.as_str()) {
             problems.add(
-                place,
+                part,
                 format!("routers `{other}` and `{}` have the same id, {}", router.name, router.id),
             );
         }
@@ -96,74 +96,74 @@ fn routers(topology: &Topology, problems: &mut Problems) {
 fn links(topology: &Topology, problems: &mut Problems) {
     let mut interfaces = BTreeSet::new();
     for (number, link) in topology.links.iter().enumerate() {
-        let place = Place::Link(number);
+        let part = TopologyPart::Link(number);
         let [one, other] = &link.ends;
         if one.router == other.router {
             problems.add(
-                place,
+                part,
                 format!("a link joins two routers, and this one leads from `{0}` to `{0}`", one.router),
             );
         }
         for end in &link.ends {
             if topology.router(&end.router).is_none() {
-                problems.add(place, format!("a link to nowhere: there is no router `{}`", end.router));
+                problems.add(part, format!("a link to nowhere: there is no router `{}`", end.router));
             }
             if end.interface.len() > LONGEST_INTERFACE {
-                problems
-                    .add(place, format!("interface `{}` has a name of more than 15 bytes", end.interface));
+                problems.add(part, format!("interface `{}` has a name of more than 15 bytes", end.interface));
             }
             if !interfaces.insert((end.router.as_str(), end.interface.as_str())) && one.router != other.router
             {
-                problems
-                    .add(place, format!("router `{}` has two interfaces `{}`", end.router, end.interface));
+                problems.add(part, format!("router `{}` has two interfaces `{}`", end.router, end.interface));
             }
         }
-        network(link, place, problems);
+        network(link, part, problems);
     }
 }
 
 /// Whether both ends are in one network, with addresses of their own.
-fn network(link: &Link, place: Place, problems: &mut Problems) {
+fn network(link: &Link, part: TopologyPart, problems: &mut Problems) {
     let [one, other] = link.ends.each_ref().map(|end| end.address);
     if one.network() != other.network() {
-        problems.add(place, format!("{one} and {other} are not in the same network"));
+        problems.add(part, format!("{one} and {other} are not in the same network"));
     } else if one.address == other.address {
-        problems.add(place, format!("both ends have the address {one}"));
+        problems.add(part, format!("both ends have the address {one}"));
     } else if !(8..=31).contains(&one.length) {
-        problems.add(place, format!("a link's network has a prefix length of 8 to 31, not {}", one.length));
+        problems.add(part, format!("a link's network has a prefix length of 8 to 31, not {}", one.length));
     }
 }
 
 /// Networks of all links and both edges, and every router's id, must not overlap. VRFs don't matter: no table of
 /// what comes with vtax has the same network for two customers.
 fn addresses(topology: &Topology, problems: &mut Problems) {
-    let link = |(number, link): (usize, &Link)| (Place::Link(number), link.ends[0].address, link.name());
+    let link =
+        |(number, link): (usize, &Link)| (TopologyPart::Link(number), link.ends[0].address, link.name());
     let edge =
-        |place, edge: &crate::model::Edge| (place, edge.address, format!("the {}'s network", edge.interface));
+        |part, edge: &crate::model::Edge| (part, edge.address, format!("the {}'s network", edge.interface));
     let router = |(number, router): (usize, &crate::model::Router)| {
-        (Place::Router(number), Prefix::host(router.id), format!("router {}", router.name))
+        (TopologyPart::Router(number), Prefix::host(router.id), format!("router {}", router.name))
     };
-    let mut all = vec![edge(Place::Client, &topology.client), edge(Place::Sut, &topology.sut)];
+    let mut all = vec![edge(TopologyPart::Client, &topology.client), edge(TopologyPart::Sut, &topology.sut)];
     all.extend(topology.links.iter().enumerate().map(link));
     all.extend(topology.routers.iter().enumerate().map(router));
-    for (number, (place, prefix, name)) in all.iter().enumerate() {
+    for (number, (part, prefix, name)) in all.iter().enumerate() {
         let clash = all[..number].iter().find(|(other, taken, _)| {
             // Two routers with one id are told already.
-            taken.overlaps(*prefix) && !matches!((other, place), (Place::Router(_), Place::Router(_)))
+            taken.overlaps(*prefix)
+                && !matches!((other, part), (TopologyPart::Router(_), TopologyPart::Router(_)))
         });
         if let Some((_, taken, holder)) = clash {
             let (prefix, taken) = (prefix.network(), taken.network());
-            problems.add(*place, format!("addresses clash: {prefix} of {name} and {taken} of {holder}"));
+            problems.add(*part, format!("addresses clash: {prefix} of {name} and {taken} of {holder}"));
         }
     }
 }
 
 /// Whether there is any way from the client to the system under test.
 fn reachable(topology: &Topology, problems: &mut Problems) {
-    for (place, edge) in [(Place::Client, &topology.client), (Place::Sut, &topology.sut)] {
+    for (part, edge) in [(TopologyPart::Client, &topology.client), (TopologyPart::Sut, &topology.sut)] {
         if topology.router(&edge.router).is_none() {
             problems.add(
-                place,
+                part,
                 format!("the {} is at router `{}`, which there isn't", edge.interface, edge.router),
             );
             return;
@@ -181,7 +181,7 @@ fn reachable(topology: &Topology, problems: &mut Problems) {
     if !reached.contains(topology.sut.router.as_str()) {
         let (from, to) = (&topology.client.router, &topology.sut.router);
         problems.add(
-            Place::Whole,
+            TopologyPart::Whole,
             format!(
                 "no link leads from `{from}`, where the client is, to `{to}`, where the system under test is"
             ),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn words(topology: &Topology) -> String {
-        check(topology).into_iter().map(|p| format!("{:?}: {}\n", p.place, p.what)).collect()
+        check(topology).into_iter().map(|p| format!("{:?}: {}\n", p.part, p.what)).collect()
     }
 
     #[test]

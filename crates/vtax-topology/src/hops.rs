@@ -15,7 +15,7 @@ pub const MOST_SIGHTINGS: usize = 400_000;
 
 /// An interface at which packets are captured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct CapturePoint {
     /// The router.
     pub router: String,
     /// The cable that the interface is an end of; `None`: it leads out of the topology.
@@ -25,13 +25,13 @@ pub struct Place {
 /// A packet as one capture saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sighting {
-    /// What tells this packet from others, the same at all places.
+    /// What tells this packet from others, the same at all points.
     pub packet: u64,
     /// Whether it goes from the client to the service.
     pub up: bool,
-    /// Which place, by its number in the list of places.
-    pub place: usize,
-    /// When.
+    /// Which point, by its number in the list of points.
+    pub point: usize,
+    /// When the packet passed it.
     pub at: Nanos,
 }
 
@@ -122,18 +122,18 @@ struct Collected {
 
 /// What sightings say of each part of both ways.
 ///
-/// A packet that one place saw twice, such as one that went in a circle or that has a twin, says nothing for sure and is
-/// left out; so is a step between two places that no cable joins, as between them some capture had no room.
+/// A packet that one point saw twice, such as one that went in a circle or that has a twin, says nothing for sure and is
+/// left out; so is a step between two points that no cable joins, as between them some capture had no room.
 #[must_use]
-pub fn hops(places: &[Place], sightings: Vec<Sighting>) -> Vec<Hop> {
+pub fn hops(points: &[CapturePoint], sightings: Vec<Sighting>) -> Vec<Hop> {
     let mut packets: HashMap<(bool, u64), Vec<(Nanos, usize)>> = HashMap::new();
-    for seen in sightings.into_iter().take(MOST_SIGHTINGS).filter(|seen| seen.place < places.len()) {
-        packets.entry((seen.up, seen.packet)).or_default().push((seen.at, seen.place));
+    for seen in sightings.into_iter().take(MOST_SIGHTINGS).filter(|seen| seen.point < points.len()) {
+        packets.entry((seen.up, seen.packet)).or_default().push((seen.at, seen.point));
     }
     let mut parts: BTreeMap<(bool, Part), Collected> = BTreeMap::new();
     for ((up, _), mut seen) in packets {
         let mut once = HashSet::new();
-        if seen.len() < 2 || !seen.iter().all(|(_, place)| once.insert(*place)) {
+        if seen.len() < 2 || !seen.iter().all(|(_, point)| once.insert(*point)) {
             continue;
         }
         seen.sort_unstable();
@@ -144,13 +144,13 @@ pub fn hops(places: &[Place], sightings: Vec<Sighting>) -> Vec<Hop> {
         };
         for (position, pair) in seen.windows(2).enumerate() {
             let [(left, from), (came, to)] = [pair[0], pair[1]];
-            if let Some(part) = part(&places[from], &places[to]) {
+            if let Some(part) = part(&points[from], &points[to]) {
                 add(part, came.saturating_sub(left), position);
             }
         }
         let [first, last] = [seen[0], seen[seen.len() - 1]];
         // From edge to edge only: others are on their way still, or were missed there.
-        if places[first.1].cable.is_none() && places[last.1].cable.is_none() {
+        if points[first.1].cable.is_none() && points[last.1].cable.is_none() {
             add(Part::Whole, last.0.saturating_sub(first.0), seen.len());
         }
     }
@@ -163,8 +163,8 @@ pub fn hops(places: &[Place], sightings: Vec<Sighting>) -> Vec<Hop> {
     found.into_iter().map(|(.., hop)| hop).collect()
 }
 
-/// The part of a way that leads from one place to another.
-fn part(from: &Place, to: &Place) -> Option<Part> {
+/// The part of a way that leads from one point to another.
+fn part(from: &CapturePoint, to: &CapturePoint) -> Option<Part> {
     if from.router == to.router {
         return Some(Part::Router(from.router.clone()));
     }
@@ -179,17 +179,17 @@ mod tests {
     use super::*;
 
     /// client -> a -> b -> service.
-    fn places() -> Vec<Place> {
-        let place = |router: &str, cable: Option<&str>| Place {
+    fn points() -> Vec<CapturePoint> {
+        let point = |router: &str, cable: Option<&str>| CapturePoint {
             router: router.to_owned(),
             cable: cable.map(str::to_owned),
         };
-        vec![place("a", None), place("a", Some("a-b")), place("b", Some("a-b")), place("b", None)]
+        vec![point("a", None), point("a", Some("a-b")), point("b", Some("a-b")), point("b", None)]
     }
 
-    /// A packet that is seen at these places at these times.
+    /// A packet that is seen at these points at these times.
     fn seen(packet: u64, up: bool, at: &[(usize, u64)]) -> Vec<Sighting> {
-        at.iter().map(|(place, at)| Sighting { packet, up, place: *place, at: Nanos(*at) }).collect()
+        at.iter().map(|(point, at)| Sighting { packet, up, point: *point, at: Nanos(*at) }).collect()
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         let mut all = seen(1, true, &[(0, 100), (1, 110), (2, 112), (3, 132)]);
         all.extend(seen(2, true, &[(3, 250), (2, 214), (0, 200), (1, 212)]));
         all.extend(seen(1, false, &[(3, 300), (2, 305), (1, 306), (0, 310)]));
-        let found = hops(&places(), all);
+        let found = hops(&points(), all);
         let words: Vec<String> = found
             .iter()
             .map(|hop| {
@@ -222,11 +222,11 @@ mod tests {
 
     #[test]
     fn what_is_not_sure_is_left_out() {
-        // Twice at one place; at one place only; a capture in between that missed it.
+        // Twice at one point; at one point only; a capture in between that missed it.
         let mut all = seen(1, true, &[(0, 1), (0, 2), (1, 3)]);
         all.extend(seen(2, true, &[(0, 1)]));
         all.extend(seen(3, true, &[(0, 10), (2, 30), (3, 35)]));
-        let found = hops(&places(), all);
+        let found = hops(&points(), all);
         let parts: Vec<&Part> = found.iter().map(|hop| &hop.part).collect();
         assert_eq!(parts, [&Part::Router("b".to_owned()), &Part::Whole]);
     }
@@ -244,8 +244,8 @@ mod tests {
         fn any_sightings_are_looked_at(
             all in prop::collection::vec((0_u64..4, any::<bool>(), 0_usize..6, any::<u64>()), 0..60),
         ) {
-            let all = all.into_iter().map(|(packet, up, place, at)| Sighting { packet, up, place, at: Nanos(at) });
-            for hop in hops(&places(), all.collect()) {
+            let all = all.into_iter().map(|(packet, up, point, at)| Sighting { packet, up, point, at: Nanos(at) });
+            for hop in hops(&points(), all.collect()) {
                 prop_assert!(hop.times.least <= hop.times.median && hop.times.median <= hop.times.p99);
             }
         }

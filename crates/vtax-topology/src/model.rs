@@ -124,7 +124,7 @@ pub struct Neighbour {
 pub struct MadeUp {
     /// How many.
     pub count: u32,
-    /// Where.
+    /// The table they are in.
     pub vrf: String,
 }
 
@@ -203,17 +203,5 @@ impl Topology {
             let [one, other] = &link.ends;
             [(one, other, link), (other, one, link)].into_iter().filter(move |(end, ..)| end.router == router)
         })
-    }
-
-    /// Whether any link carries labels: the kernel then needs MPLS.
-    #[must_use]
-    pub fn has_labels(&self) -> bool {
-        self.links.iter().flat_map(|link| &link.ends).any(|end| end.labels)
-    }
-
-    /// Whether any router has a table of its own: the kernel then needs VRF.
-    #[must_use]
-    pub fn has_vrfs(&self) -> bool {
-        self.routers.iter().any(|router| !router.vrfs.is_empty())
     }
 }

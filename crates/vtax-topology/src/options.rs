@@ -55,7 +55,7 @@ pub struct RoutedOptions {
     pub topology: Choice,
     /// Where the routers run.
     #[serde(default)]
-    pub place: Place,
+    pub place: RouterHost,
     /// Whether captures at both ends of every hop tell where packets spend their time. They take time of the routers'
     /// CPUs, so it is another path than one without.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -89,7 +89,7 @@ impl Choice {
 /// Where the routers run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum RouterHost {
     /// On the host where its kernel has what the topology needs, else in a guest; the trial says which.
     #[default]
     Auto,

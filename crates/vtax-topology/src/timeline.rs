@@ -13,11 +13,11 @@ const LONGEST: usize = 300;
 pub struct Entry {
     /// When, in nanoseconds since 1970.
     pub at: Nanos,
-    /// Where.
+    /// The router that it happened at.
     pub router: String,
     /// Who says so.
     pub source: Source,
-    /// What.
+    /// What happened, in words.
     pub text: String,
 }
 

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use vtax_sys::inherit::Inherit;
-use vtax_units::{Bytes, Nanos};
+use vtax_units::{Bytes, Nanos, evidence};
 
 use crate::cache::Cache;
-use crate::command_line::Told;
+use crate::command_line::KernelArgs;
 use crate::error::{Result, VmError};
 use crate::initrd::{self, HELLO};
 use crate::kernel::GuestKernel;
@@ -70,9 +70,7 @@ impl Proof {
     /// it said nothing.
     #[must_use]
     pub fn evidence(&self) -> String {
-        let lines = self.said.iter().flat_map(|said| said.lines()).map(|line| format!("\n    {line}"));
-        let said: String = lines.collect();
-        if said.is_empty() { said } else { format!("\n  QEMU said:{said}") }
+        self.said.as_deref().map(|said| evidence::section(evidence::QEMU_SAID, said)).unwrap_or_default()
     }
 
     /// [`Self::line`], and what QEMU said.
@@ -171,7 +169,7 @@ fn boot(
         vcpus: 1,
         sandbox: qemu.sandbox,
         kernel,
-        command_line: &Told::of(accelerator).probe(),
+        command_line: &KernelArgs::of(accelerator).probe(),
         initrd: initrd.as_raw_fd(),
         console: theirs.as_raw_fd(),
         of_pair: false,

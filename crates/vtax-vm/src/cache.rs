@@ -1,10 +1,14 @@
 //! The directory where vtax keeps what is expensive to make again.
 
 use std::env;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+
+use vtax_sys::SysError;
+use vtax_sys::locked_dir::{self, LockedDir};
 
 use crate::error::{Result, VmError};
 
@@ -19,15 +23,37 @@ const UNFINISHED: &str = "unfinished-";
 
 impl Cache {
     /// `$VTAX_CACHE`, else `$XDG_CACHE_HOME/vtax`, else `~/.cache/vtax` (XDG Base Directory
-    /// Specification), else `/var/tmp/vtax` where there is no home.
+    /// Specification), with the home that `/etc/passwd` knows where `HOME` isn't set. Where there is no home it is
+    /// `/var/tmp/vtax-` and the user's number.
     #[must_use]
     pub fn of_user() -> Self {
         let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let dir = set("VTAX_CACHE")
             .or_else(|| set("XDG_CACHE_HOME").map(|dir| dir.join("vtax")))
             .or_else(|| set("HOME").map(|dir| dir.join(".cache/vtax")))
-            .unwrap_or_else(|| PathBuf::from("/var/tmp/vtax"));
+            .unwrap_or_else(without_home);
         Self::at(dir)
+    }
+
+    /// Refuses a cache that another user but root could put something into: programs run from there. One that isn't yet is
+    /// made, so that nobody else makes it first.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::ForeignCache`] where it belongs to another user, or others may write to it.
+    pub fn check(&self) -> Result<()> {
+        // What can't be made is told where something is to be kept there.
+        let _ = fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.dir);
+        let refused = |reason| VmError::ForeignCache { dir: self.dir.clone(), reason };
+        let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        // A link is as good as who made it: it can lead elsewhere tomorrow.
+        let Ok(named) = fs::symlink_metadata(&self.dir) else { return Ok(()) };
+        if is_foreign(named.uid(), user) {
+            return Err(refused(format!("it belongs to user {}", named.uid())));
+        }
+        let Ok(found) = fs::metadata(&self.dir) else { return Ok(()) };
+        why_unsafe(found.uid(), found.gid(), found.mode(), (user, group))
+            .map_or(Ok(()), |reason| Err(refused(reason)))
     }
 
     /// A cache in this directory.
@@ -66,79 +92,110 @@ impl Cache {
 
     /// A new directory for something that will be moved to its place when it is complete.
     pub(crate) fn stage(&self) -> Result<Stage> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let dir = self.dir.join(format!("{UNFINISHED}{}-{count}", std::process::id()));
-        // Left by a process of the same id that was killed; a live one can't have our id.
-        remove_if_there(&dir).map_err(VmError::path("remove", &dir))?;
-        fs::create_dir_all(&dir).map_err(VmError::path("create directory", &dir))?;
-        Ok(Stage { dir })
+        fs::create_dir_all(&self.dir).map_err(VmError::path("create directory", &self.dir))?;
+        let locked = LockedDir::create(&self.dir, UNFINISHED);
+        let failed = |e: SysError| VmError::path("create a directory in", &self.dir)(io::Error::other(e));
+        Ok(Stage { locked: locked.map_err(failed)? })
     }
 
     /// Writes a small file so that a reader sees the old or the new content, never a part.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
         let stage = self.stage()?;
-        let part = stage.dir.join("file");
-        fs::write(&part, content).map_err(VmError::path("write", &part))?;
+        let part = stage.dir().join("file");
+        File::create(&part)
+            .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+            .map_err(VmError::path("write", &part))?;
         let path = self.entry(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(VmError::path("create directory", parent))?;
         }
         fs::rename(&part, &path).map_err(VmError::path("create", &path))?;
+        sync_parent(&path)?;
         Ok(path)
     }
 
-    /// Removes what killed processes left unfinished. Call it only with the set-up lock held.
-    pub(crate) fn sweep(&self) -> Result<()> {
-        let Ok(entries) = fs::read_dir(&self.dir) else { return Ok(()) };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            let owner = name.to_str().and_then(|n| n.strip_prefix(UNFINISHED)?.split('-').next());
-            if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-                remove_if_there(&entry.path()).map_err(VmError::path("remove", &entry.path()))?;
-            }
-        }
-        Ok(())
+    /// Removes what killed processes left unfinished.
+    pub(crate) fn sweep(&self) {
+        locked_dir::sweep(&self.dir, UNFINISHED);
     }
+}
+
+/// The cache of a user for whom no variable of the environment names a home. Found once: in a user namespace a controller is another
+/// user, but it is a copy of the process that started it and has what that found.
+fn without_home() -> PathBuf {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    let find = || {
+        let user = rustix::process::geteuid().as_raw();
+        let passwd = fs::read("/etc/passwd").unwrap_or_default();
+        match home_in(&String::from_utf8_lossy(&passwd), user).filter(|home| home.is_dir()) {
+            Some(home) => home.join(".cache/vtax"),
+            None => PathBuf::from(format!("/var/tmp/vtax-{user}")),
+        }
+    };
+    FOUND.get_or_init(find).clone()
+}
+
+/// A user's home by a text like that of `/etc/passwd` (passwd(5)).
+fn home_in(passwd: &str, user: u32) -> Option<PathBuf> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':').skip(2);
+        let is_its = fields.next()?.parse::<u32>().is_ok_and(|its| its == user);
+        let home = fields.nth(2).filter(|home| is_its && home.starts_with('/'));
+        home.map(PathBuf::from)
+    })
+}
+
+/// Whether a file of that owner's is another user's. Root's is as good as one's own: root can change anything.
+fn is_foreign(owner: u32, user: u32) -> bool {
+    owner != user && owner != 0
+}
+
+/// Why a directory isn't safe for programs of a user with that group; `None` where it is.
+fn why_unsafe(owner: u32, group: u32, mode: u32, (user, own_group): (u32, u32)) -> Option<String> {
+    if is_foreign(owner, user) {
+        Some(format!("it belongs to user {owner}"))
+    } else if mode & 0o002 != 0 {
+        Some(format!("everyone may write to it (mode {:o})", mode & 0o7777))
+    } else if mode & 0o020 != 0 && group != own_group {
+        Some(format!("group {group} may write to it (mode {:o})", mode & 0o7777))
+    } else {
+        None
+    }
+}
+
+/// Makes a name durable.
+fn sync_parent(path: &Path) -> Result<()> {
+    let parent = path.parent().unwrap_or(path);
+    File::open(parent).and_then(|directory| directory.sync_all()).map_err(VmError::path("sync", parent))
 }
 
 /// A directory that isn't finished; goes away unless it is put in place.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    dir: PathBuf,
+    locked: LockedDir,
 }
 
 impl Stage {
     pub(crate) fn dir(&self) -> &Path {
-        &self.dir
+        self.locked.path()
     }
 
-    /// Moves `part` of the stage to its place. What is there already is replaced.
+    /// Moves `part` of the stage to its place, once all of it is durable. What is there already is replaced.
     pub(crate) fn put(self, part: &Path, place: &Path) -> Result<()> {
+        // A package may have thousands of files: all of the file system at once takes less than each of them.
+        let directory = File::open(part).map_err(VmError::path("open", part))?;
+        rustix::fs::syncfs(&directory).map_err(|e| VmError::path("sync", part)(e.into()))?;
         if let Some(parent) = place.parent() {
             fs::create_dir_all(parent).map_err(VmError::path("create directory", parent))?;
         }
         // rename(2) replaces no directory that isn't empty, so the old one steps aside first; the
         // stage then takes it along.
         if place.exists() {
-            let aside = self.dir.join("replaced");
+            let aside = self.dir().join("replaced");
             fs::rename(place, &aside).map_err(VmError::path("move aside", place))?;
         }
-        fs::rename(part, place).map_err(VmError::path("create", place))
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        // What can't be removed now is swept by the next set-up.
-        let _ = remove_if_there(&self.dir);
-    }
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+        fs::rename(part, place).map_err(VmError::path("create", place))?;
+        sync_parent(place)
     }
 }
 
@@ -190,10 +247,53 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::at(dir.path());
         let alive = cache.stage().unwrap();
-        // No process can have this id: pid_max is at most 2^22.
-        fs::create_dir(dir.path().join("unfinished-99999999-0")).unwrap();
-        cache.sweep().unwrap();
-        assert!(alive.dir().exists());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let beside = cache.stage().unwrap();
+        assert_ne!(alive.dir(), beside.dir());
+        fs::create_dir(dir.path().join("unfinished-1-0")).unwrap();
+        fs::write(dir.path().join("unfinished-1-0.lock"), "").unwrap();
+        cache.sweep();
+        assert!(alive.dir().exists() && beside.dir().exists());
+        assert!(!dir.path().join("unfinished-1-0").exists());
+        drop((alive, beside));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_home_is_found_by_the_users_number() {
+        let passwd =
+            "root:x:0:0:root:/root:/bin/sh\nshort:x:7\na:x:1000:100:A,,:/home/a:/bin/sh\nb:x:8:8::none:\n";
+        assert_eq!(home_in(passwd, 1000), Some(PathBuf::from("/home/a")));
+        assert_eq!(home_in(passwd, 0), Some(PathBuf::from("/root")));
+        for user in [7, 8, 100] {
+            assert_eq!(home_in(passwd, user), None);
+        }
+    }
+
+    #[test]
+    fn a_cache_that_others_may_write_to_is_refused() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let mine = (1000, 100);
+        let safe = [(1000, 100, 0o700), (1000, 100, 0o775), (1000, 7, 0o2755), (0, 0, 0o755)];
+        for (owner, group, mode) in safe {
+            assert_eq!(why_unsafe(owner, group, mode, mine), None, "{owner} {group} {mode:o}");
+        }
+        let others = [(1001, 100, 0o700), (1000, 7, 0o775), (1000, 100, 0o757), (0, 0, 0o1777)];
+        for (owner, group, mode) in others {
+            assert!(why_unsafe(owner, group, mode, mine).is_some(), "{owner} {group} {mode:o}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("a/real"), dir.path().join("link"));
+        Cache::at(&real).check().unwrap();
+        symlink(&real, &link).unwrap();
+        Cache::at(&link).check().unwrap();
+        // Where it can't be made it can't be used, either, and whoever needs it says so.
+        fs::write(dir.path().join("file"), "").unwrap();
+        Cache::at(dir.path().join("file/cache")).check().unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o777)).unwrap();
+        for cache in [Cache::at(&real), Cache::at(&link)] {
+            let refused = cache.check().unwrap_err().to_string();
+            assert!(refused.contains("everyone may write to it (mode 777)"), "{refused}");
+            assert!(refused.contains("VTAX_CACHE"), "{refused}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use vtax_sys::check::Check;
+use vtax_sys::check::{Check, name};
 
 use crate::accel;
 use crate::cache::Cache;
@@ -19,12 +19,12 @@ pub fn checks(cache: &Cache, refresh: bool) -> Vec<Check> {
     let kernel = GuestKernel::find(cache);
     let mut checks = vec![
         match &qemu {
-            Ok(qemu) => Check::ok("QEMU", format!("{} {}", qemu.program.display(), qemu.version)),
-            Err(e) => Check::missing("QEMU", e.to_string(), install(&Package::qemu())),
+            Ok(qemu) => Check::ok(name::QEMU, format!("{} {}", qemu.program.display(), qemu.version)),
+            Err(e) => Check::missing(name::QEMU, e.to_string(), install(&Package::qemu())),
         },
         match &kernel {
-            Ok(kernel) => Check::ok("guest kernel", describe(kernel)),
-            Err(e) => Check::missing("guest kernel", e.to_string(), "vtax setup"),
+            Ok(kernel) => Check::ok(name::GUEST_KERNEL, describe(kernel)),
+            Err(e) => Check::missing(name::GUEST_KERNEL, e.to_string(), "vtax setup"),
         },
     ];
     if let (Ok(qemu), Ok(kernel)) = (&qemu, &kernel) {
@@ -49,7 +49,7 @@ fn describe(kernel: &GuestKernel) -> String {
 }
 
 fn accelerator(qemu: &Qemu, kernel: &GuestKernel, cache: &Cache, refresh: bool) -> Check {
-    const NAME: &str = "accelerator";
+    const NAME: &str = name::ACCELERATOR;
     let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
     let fix = way_to_kvm(opened.err().map(|e| e.kind()));
     let proof = match accel::prove(qemu, kernel, cache, refresh) {
@@ -83,7 +83,7 @@ const fn way_to_kvm(failed: Option<ErrorKind>) -> &'static str {
 }
 
 fn vhost(device: &Path) -> Check {
-    const NAME: &str = "vhost-net";
+    const NAME: &str = name::VHOST_NET;
     match OpenOptions::new().read(true).write(true).open(device) {
         Ok(_) => Check::ok(NAME, "the host's kernel can move packets of KVM guests"),
         Err(e) => {

@@ -21,17 +21,17 @@ const COMMON: &str = "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8
 /// The rate of the guest's cycle counter, which is its clock, in kHz.
 const COUNTER_KEY: &str = "tsc_early_khz";
 
-/// What the kernels of guests are told beside that, the same in all of a run.
+/// Arguments of guests' kernels beside [`COMMON`], the same in all of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Told {
+pub(crate) struct KernelArgs {
     /// The host's kernel has no mitigations, or emulation makes them pointless.
     pub(crate) mitigations_off: bool,
     /// The rate of the host's cycle counter, in kHz, where the guest's is the same.
     pub(crate) counter_khz: Option<u32>,
 }
 
-impl Told {
-    /// What guests on this accelerator are told. Takes some 20 ms once.
+impl KernelArgs {
+    /// The arguments of guests on this accelerator. Takes some 20 ms once.
     ///
     /// Under emulation a guest's counter is the host's, and its kernel measures the counter's rate against an emulated timer
     /// while it boots. Others may take its CPU in between: among six guests that booted at once on one CPU, every eighth
@@ -82,16 +82,16 @@ mod tests {
 
     #[test]
     fn the_rate_is_told_to_guests_and_not_shown() {
-        let told = Told { mitigations_off: false, counter_khz: Some(2_900_001) };
-        assert!(told.probe().ends_with(" tsc_early_khz=2900001"));
-        assert!(told.node("a").contains(" tsc_early_khz=2900001 "));
-        assert!(told.shown().contains(" tsc_early_khz=RATE ") && !told.shown().contains("2900001"));
-        assert!(!Told::default().shown().contains(COUNTER_KEY));
+        let args = KernelArgs { mitigations_off: false, counter_khz: Some(2_900_001) };
+        assert!(args.probe().ends_with(" tsc_early_khz=2900001"));
+        assert!(args.node("a").contains(" tsc_early_khz=2900001 "));
+        assert!(args.shown().contains(" tsc_early_khz=RATE ") && !args.shown().contains("2900001"));
+        assert!(!KernelArgs::default().shown().contains(COUNTER_KEY));
     }
 
     #[test]
     fn only_an_emulated_guest_has_the_hosts_counter() {
-        assert_eq!(Told::of(Accelerator::Kvm).counter_khz, None);
-        assert_eq!(Told::of(Accelerator::Tcg).counter_khz, cycles::rate_khz());
+        assert_eq!(KernelArgs::of(Accelerator::Kvm).counter_khz, None);
+        assert_eq!(KernelArgs::of(Accelerator::Tcg).counter_khz, cycles::rate_khz());
     }
 }

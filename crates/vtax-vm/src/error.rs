@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use vtax_units::evidence::{self, indented};
+
 /// A result of this crate.
 pub type Result<T, E = VmError> = std::result::Result<T, E>;
 
@@ -24,6 +26,18 @@ pub enum VmError {
     #[error("QEMU can't be used: {reason}; install it with `apt-get install qemu-system-x86`")]
     NoQemu {
         /// What was tried and what came of it.
+        reason: String,
+    },
+    /// Others than the user could put programs into the cache.
+    #[error(
+        "the cache {} isn't safe: {reason}, and programs run from there; make it yours alone (`chown`, `chmod go-w`), or set \
+         VTAX_CACHE to a directory that is",
+        dir.display()
+    )]
+    ForeignCache {
+        /// The cache.
+        dir: PathBuf,
+        /// Who could.
         reason: String,
     },
     /// There is no private copy of QEMU.
@@ -149,17 +163,10 @@ impl Evidence {
         if let Some(status) = &self.status {
             text.push_str(&format!(" (QEMU: {status})"));
         }
-        for (what, said) in [("QEMU said", &self.stderr), ("last on the console", &self.console)] {
-            if !said.trim().is_empty() {
-                text.push_str(&format!("\n  {what}:{}", indented(said)));
-            }
-        }
+        text.push_str(&evidence::section(evidence::QEMU_SAID, &self.stderr));
+        text.push_str(&evidence::section(evidence::LAST_ON_CONSOLE, &self.console));
         text
     }
-}
-
-fn indented(text: &str) -> String {
-    text.trim().lines().map(|line| format!("\n    {}", line.trim_end())).collect()
 }
 
 impl VmError {

@@ -1,14 +1,14 @@
-//! What all guests of a run share: QEMU, accelerator, kernel and initrd.
+//! What all guests of a run are started from: QEMU, accelerator, kernel and initrd.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use vtax_units::Bytes;
+use vtax_units::{Bytes, fact};
 
 use crate::accel::{self, Proof};
 use crate::cache::Cache;
-use crate::command_line::Told;
+use crate::command_line::KernelArgs;
 use crate::contract::{ROOT_IMAGE, ROOT_KEY, ROOT_NOTHING};
 use crate::error::{Result, VmError};
 use crate::initrd;
@@ -16,9 +16,9 @@ use crate::kernel::{GuestKernel, Origin};
 use crate::modules::{NEEDED, NEEDED_FOR_IMAGE, NEEDED_WITHOUT_HOST};
 use crate::qemu::{Accelerator, Qemu};
 
-/// How guests are to be prepared.
+/// How a [`GuestTemplate`] is to be prepared.
 #[derive(Debug, Clone)]
-pub struct GuestOptions {
+pub struct GuestTemplateOptions {
     /// Where kernels and proofs are kept.
     pub cache: Cache,
     /// The program that becomes the guest's `/init`: vtax itself.
@@ -71,7 +71,7 @@ impl GuestRoot {
     }
 }
 
-impl GuestOptions {
+impl GuestTemplateOptions {
     /// The user's cache and the running program.
     #[must_use]
     pub fn of_user() -> Self {
@@ -86,19 +86,19 @@ impl GuestOptions {
     }
 }
 
-/// Everything that a guest is started from. Prepared once; any number of guests share it.
+/// Everything that guests are started from. Prepared once; any number of guests share it.
 #[derive(Debug)]
-pub struct Guest {
+pub struct GuestTemplate {
     qemu: Qemu,
     proof: Proof,
     kernel: GuestKernel,
     initrd: OwnedFd,
     initrd_bytes: usize,
     root: GuestRoot,
-    told: Told,
+    kernel_args: KernelArgs,
 }
 
-impl Guest {
+impl GuestTemplate {
     /// Finds QEMU and a kernel, proves the accelerator and builds the initrd. The first time on a
     /// host this takes seconds, later some 100 ms.
     ///
@@ -106,15 +106,15 @@ impl Guest {
     ///
     /// [`VmError::NoQemu`], [`VmError::NoKernel`], [`VmError::BadFile`] where `init` can't be a
     /// guest's program, or [`VmError::Io`].
-    pub fn prepare(options: &GuestOptions) -> Result<Self> {
+    pub fn prepare(options: &GuestTemplateOptions) -> Result<Self> {
         let qemu = options.qemu.clone().map_or_else(|| Qemu::find_any(&options.cache), Ok)?;
         let kernel = GuestKernel::find_with(&options.cache, options.root.modules(), &options.modules)?;
         let proof = accel::prove(&qemu, &kernel, &options.cache, options.refresh)?;
         let archive = initrd::build(&options.init, kernel.modules())?;
         let initrd = initrd::memory_file(&archive).map_err(VmError::io("create", "initrd in memory"))?;
-        let told = Told::of(proof.accelerator);
+        let kernel_args = KernelArgs::of(proof.accelerator);
         let root = options.root.clone();
-        Ok(Self { qemu, proof, kernel, initrd, initrd_bytes: archive.len(), root, told })
+        Ok(Self { qemu, proof, kernel, initrd, initrd_bytes: archive.len(), root, kernel_args })
     }
 
     /// What guests run on, and why.
@@ -157,9 +157,9 @@ impl Guest {
         Bytes::from_mib(needed.div_ceil(1 << 20))
     }
 
-    /// What its kernel's command line says.
-    pub(crate) fn told(&self) -> Told {
-        self.told
+    /// What the command line of guests' kernels says.
+    pub(crate) fn kernel_args(&self) -> KernelArgs {
+        self.kernel_args
     }
 
     pub(crate) fn initrd(&self) -> &OwnedFd {
@@ -189,19 +189,19 @@ impl Guest {
             Origin::Cached => self.kernel.packages.join(", "),
         };
         let entry = if self.kernel.pvh { "PVH" } else { "bzImage" };
-        let off = self.told.mitigations_off;
+        let off = self.kernel_args.mitigations_off;
         let facts = [
-            ("vm.accelerator", self.accelerator().word().to_owned()),
+            (fact::VM_ACCELERATOR, self.accelerator().word().to_owned()),
             ("vm.accelerator.proof", self.proof.detailed()),
-            ("vm.qemu", self.qemu.version.clone()),
+            (fact::VM_QEMU, self.qemu.version.clone()),
             ("vm.root", self.root_words()),
             ("vm.kernel", self.kernel.release.clone()),
             ("vm.kernel.origin", origin),
             ("vm.kernel.entry", entry.to_owned()),
-            ("vm.kernel.command_line", self.told.shown()),
+            ("vm.kernel.command_line", self.kernel_args.shown()),
             ("vm.kernel.modules", self.kernel.module_names().collect::<Vec<_>>().join(" ")),
             ("vm.initrd_bytes", self.initrd_bytes.to_string()),
-            ("vm.vhost_net", self.vhost().to_string()),
+            (fact::VM_VHOST_NET, self.vhost().to_string()),
             ("vm.mitigations", if off { "off" } else { "the kernel's default" }.to_owned()),
         ];
         facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

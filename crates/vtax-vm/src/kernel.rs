@@ -90,7 +90,7 @@ impl GuestKernel {
         let stamp = modified.unwrap_or_default().as_secs();
         let name = format!("host-kernels/{release}-{}-{stamp}", facts.len());
         let extracted = match cache.entry(&name) {
-            path if path.exists() => Ok(path),
+            path if is_whole(&path) => Ok(path),
             _ => extract(&bzimage).and_then(|kernel| cache.write(&name, &kernel)),
         };
         // A bzImage boots too, only more slowly; so neither a kernel without PVH nor a read-only
@@ -115,7 +115,7 @@ impl GuestKernel {
         let packages = fs::read_to_string(root.join(PACKAGES)).unwrap_or_default();
         let packages = packages.lines().map(str::to_owned).collect();
         let vmlinux = root.join(VMLINUX);
-        let pvh = vmlinux.exists();
+        let pvh = is_whole(&vmlinux);
         let image = if pvh { vmlinux } else { root.join(format!("boot/vmlinuz-{release}")) };
         fs::File::open(&image).map_err(VmError::path("open", &image))?;
         let release = release.to_owned();
@@ -137,6 +137,11 @@ impl GuestKernel {
     pub fn lacks(&self, module: &str) -> bool {
         self.lacking.iter().any(|name| name == module)
     }
+}
+
+/// Whether there is a kernel in that file. One of no length is what a power failure leaves.
+fn is_whole(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|facts| facts.is_file() && facts.len() > 0)
 }
 
 /// The ELF kernel in the bzImage at `path`.
@@ -221,6 +226,19 @@ mod tests {
         assert_eq!(error, "kernel 6.1.0-99-cloud has no module `9p`");
         cached(&cache, "6.1.0-10-amd64", &ALL);
         assert_eq!(tree("6.1.0-10-amd64").unwrap(), "6.1.0-10-amd64");
+    }
+
+    #[test]
+    fn an_empty_kernel_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path());
+        cached(&cache, "6.1", &ALL);
+        let root = cache.kernels().join("6.1");
+        fs::write(root.join(VMLINUX), "").unwrap();
+        assert!(GuestKernel::of_cache(&cache, "6.1").unwrap_err().to_string().contains("vmlinuz-6.1"));
+        fs::create_dir_all(root.join("boot")).unwrap();
+        fs::write(root.join("boot/vmlinuz-6.1"), "kernel").unwrap();
+        assert!(!GuestKernel::of_cache(&cache, "6.1").unwrap().pvh);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Virtual machines: accelerator proof, guest kernel and initrd, QEMU, QMP.
 //!
-//! [`Guest::prepare`] finds out once per run what guests are started from; [`Vm::start`] starts
+//! [`GuestTemplate::prepare`] finds out once per run what guests are started from; [`Vm::start`] starts
 //! one. The other half, what happens inside, is `vtax_agent::guest`; what both agree on is in
 //! [`contract`]. `docs/vm.md` tells the whole story.
 
@@ -31,7 +31,7 @@ mod vm;
 pub use accel::Proof;
 pub use cache::Cache;
 pub use error::{Evidence, Result, VmError};
-pub use guest::{Guest, GuestOptions, GuestRoot};
+pub use guest::{GuestRoot, GuestTemplate, GuestTemplateOptions};
 pub use image::{ImageContents, RootImage, root_image};
 pub use kernel::{GuestKernel, Origin};
 pub use modules::NEEDED as NEEDED_MODULES;

@@ -382,7 +382,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::command_line::Told;
+    use crate::command_line::KernelArgs;
 
     fn shown(machine: &Machine<'_>) -> String {
         let arguments: Vec<_> = arguments(machine).into_iter().map(|a| a.into_string().unwrap()).collect();
@@ -407,8 +407,8 @@ mod tests {
             memory: None,
             balloon: false,
         };
-        let told = Told { mitigations_off: true, counter_khz: Some(2_500_000) };
-        let command_line = told.node("sut one");
+        let args = KernelArgs { mitigations_off: true, counter_khz: Some(2_500_000) };
+        let command_line = args.node("sut one");
         let machine = Machine {
             name: "sut,1",
             accelerator: Accelerator::Tcg,
@@ -609,7 +609,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
             vcpus: 1,
             sandbox: false,
             kernel: Path::new("/boot/vmlinuz"),
-            command_line: &Told::default().probe(),
+            command_line: &KernelArgs::default().probe(),
             initrd: 10,
             console: 11,
             of_pair: false,

@@ -121,7 +121,7 @@ pub struct Report {
 /// kernel is to be had by apt, [`VmError::Io`] where the cache can't be written.
 pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let _lock = lock(&options.cache)?;
-    options.cache.sweep()?;
+    options.cache.sweep();
     let mut missing = missing(options);
     let mut archive = apt::Archive::new();
     let (mut unpacked, mut not_unpacked) = (Vec::new(), Vec::new());

@@ -16,7 +16,7 @@ use vtax_units::{Bytes, CpuSet};
 
 use crate::contract::{DISK_KEY, RAID5_KEY};
 use crate::error::{Evidence, Result, VmError};
-use crate::guest::Guest;
+use crate::guest::GuestTemplate;
 use crate::process::{CpuMeter, Process, Seen};
 use crate::qemu::{self, Card, Machine, NodeDevices, Qemu, VmDiskOptions, VmNicModel, VmNicOptions};
 use crate::qmp::{EventHandler, Qmp, QmpEvent};
@@ -45,7 +45,7 @@ pub struct VmNic {
 pub struct VmConfig {
     /// Name in messages; also the guest's host name.
     pub name: String,
-    /// The guest's memory, at least [`Guest::least_memory`]. QEMU needs some 110 MiB on top, under
+    /// The guest's memory, at least [`GuestTemplate::least_memory`]. QEMU needs some 110 MiB on top, under
     /// emulation up to 370 MiB (translated code).
     pub memory: Bytes,
     /// Virtual CPUs.
@@ -163,8 +163,8 @@ fn pair(what: &'static str) -> Result<(UnixStream, UnixStream)> {
 }
 
 /// Refuses a guest that wouldn't boot in so much memory.
-fn room(guest: &Guest, name: &str, memory: Bytes) -> Result<()> {
-    let least = guest.least_memory();
+fn room(template: &GuestTemplate, name: &str, memory: Bytes) -> Result<()> {
+    let least = template.least_memory();
     if memory >= least {
         return Ok(());
     }
@@ -181,11 +181,11 @@ impl Vm {
     ///
     /// [`VmError::Guest`] with QEMU's words where it ends at once or the memory is too little,
     /// [`VmError::Io`] where it can't be started.
-    pub fn start(guest: &Guest, config: VmConfig) -> Result<Self> {
+    pub fn start(template: &GuestTemplate, config: VmConfig) -> Result<Self> {
         let VmConfig { name, memory, vcpus, nics, cpus, control_groups, root, disk, memory_file, balloon } =
             config;
-        room(guest, &name, memory)?;
-        let initrd = guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?;
+        room(template, &name, memory)?;
+        let initrd = template.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?;
         let initrd_number = initrd.as_raw_fd();
         let card = |nic: &VmNic| Card {
             taps: nic.taps.iter().map(AsRawFd::as_raw_fd).collect(),
@@ -194,7 +194,7 @@ impl Vm {
             options: nic.options,
         };
         let cards: Vec<_> = nics.iter().map(card).collect();
-        let mut command_line = guest.told().node(&name);
+        let mut command_line = template.kernel_args().node(&name);
         if let Some(disk) = &disk {
             command_line += &format!(" {DISK_KEY}=ext4");
             if let Some(members) = disk.raid5 {
@@ -209,11 +209,11 @@ impl Vm {
         let arguments = |sockets: Sockets| {
             qemu::arguments(&Machine {
                 name: &shown_name,
-                accelerator: guest.accelerator(),
+                accelerator: template.accelerator(),
                 memory,
                 vcpus,
-                sandbox: guest.qemu().sandbox,
-                kernel: &guest.kernel().image,
+                sandbox: template.qemu().sandbox,
+                kernel: &template.kernel().image,
                 command_line: &command_line,
                 initrd: initrd_number,
                 console: sockets.console,
@@ -223,7 +223,7 @@ impl Vm {
                     agent: sockets.agent,
                     qmp: sockets.qmp,
                     nics: &cards,
-                    vhost: guest.vhost(),
+                    vhost: template.vhost(),
                     disk: own_disk,
                     memory: own_memory,
                     balloon,
@@ -236,7 +236,7 @@ impl Vm {
         let inherit =
             Inherit { descriptors, cpus: cpus.iter().collect(), control_groups, ..Inherit::default() };
         let handler = Box::new(|_| {});
-        Self::launch(Launch { name, qemu: guest.qemu(), inherit, handler }, arguments)
+        Self::launch(Launch { name, qemu: template.qemu(), inherit, handler }, arguments)
     }
 
     /// Starts QEMU with these arguments and returns as soon as it answers.
@@ -439,7 +439,7 @@ impl Vm {
     /// # Errors
     ///
     /// [`VmError::Qmp`] where it has no balloon.
-    pub fn leave_memory(&self, left: Bytes) -> Result<()> {
+    pub fn resize_balloon(&self, left: Bytes) -> Result<()> {
         self.execute("balloon", serde_json::json!({ "value": left.0 })).map(|_| ())
     }
 

@@ -57,7 +57,7 @@ pub enum PcapError {
     /// It ends in the middle of something.
     #[error("the capture ends in the middle of {what}, at byte {at}")]
     Short {
-        /// Of what.
+        /// What is cut short.
         what: &'static str,
         /// Where that begins.
         at: usize,

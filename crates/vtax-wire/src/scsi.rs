@@ -37,12 +37,6 @@ pub const fn test_unit_ready() -> Cdb {
     [0; 16]
 }
 
-/// REQUEST SENSE, 252 bytes.
-#[must_use]
-pub const fn request_sense() -> Cdb {
-    cdb(&[0x03, 0, 0, 0, 252])
-}
-
 /// INQUIRY, 252 bytes of the standard data.
 #[must_use]
 pub const fn inquiry() -> Cdb {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use vtax_wire::iscsi::{
-    Chap, Command, Counters, DATA_BEFORE_LOGIN, DataOut, Digest, IscsiError, Item, Limits, Login,
+    Chap, Command, Counters, DATA_BEFORE_LOGIN, DataOut, Digest, Digests, IscsiError, Item, Limits, Login,
     LoginAnswer, LoginError, LoginOptions, LoginStep, NO_TAG, Pairs, PduScanner, Residual, Secret, Session,
     TargetPdu, Writer,
 };
@@ -57,7 +57,7 @@ fn scan(mut scanner: PduScanner, bytes: &[u8], piece: usize) -> Seen {
 
 fn agreed(digests: (bool, bool)) -> PduScanner {
     let mut scanner = PduScanner::new();
-    scanner.agree(digests.0, digests.1, 1 << 16);
+    scanner.agree(Digests { header: digests.0, data: digests.1 }, 1 << 16);
     scanner
 }
 

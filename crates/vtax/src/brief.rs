@@ -2,19 +2,21 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use vtax_units::evidence::{self, Line};
+use vtax_units::{counted, printable};
+
 /// Whether everything is said.
 static VERBOSE: AtomicBool = AtomicBool::new(false);
-/// What begins the end of a guest's output, below a line that says what happened.
-const EVIDENCE: [&str; 2] = ["QEMU said:", "last on the console:"];
 
 /// Has everything said, or not. Call it before any process is forked.
 pub(crate) fn set_verbose(verbose: bool) {
     VERBOSE.store(verbose, Ordering::Relaxed);
 }
 
-/// A text as people want it on a terminal.
+/// A text as people want it on a terminal. Much of it is others' words: plans, journals, what QEMU or another host said.
 pub(crate) fn shown(text: &str) -> String {
-    if VERBOSE.load(Ordering::Relaxed) { text.to_owned() } else { without_evidence(text) }
+    let text = printable(text);
+    if VERBOSE.load(Ordering::Relaxed) { text } else { without_evidence(&text) }
 }
 
 /// Lines that the errors of a plan may take.
@@ -51,20 +53,16 @@ fn first_errors(text: &str, lines: usize) -> String {
 fn without_evidence(text: &str) -> String {
     let mut shown = String::new();
     let mut left_out = 0;
-    let mut within = false;
-    for line in text.split('\n') {
-        if line.starts_with("  ") && EVIDENCE.contains(&line.trim()) {
-            within = true;
-            continue;
+    for line in evidence::lines(text) {
+        match line {
+            Line::Heading => {}
+            Line::Evidence => left_out += 1,
+            Line::Own(line) => {
+                say_left_out(&mut shown, &mut left_out);
+                shown.push_str(line);
+                shown.push('\n');
+            }
         }
-        if within && line.starts_with("    ") {
-            left_out += 1;
-            continue;
-        }
-        within = false;
-        say_left_out(&mut shown, &mut left_out);
-        shown.push_str(line);
-        shown.push('\n');
     }
     say_left_out(&mut shown, &mut left_out);
     // The end of the last line is not the text's own.
@@ -77,8 +75,8 @@ fn say_left_out(shown: &mut String, left_out: &mut usize) {
     let count = std::mem::take(left_out);
     if count > 0 {
         shown.pop();
-        let lines = if count == 1 { "line" } else { "lines" };
-        shown.push_str(&format!(" [{count} {lines} of QEMU's output: --verbose]\n"));
+        let lines = counted(count, "line");
+        shown.push_str(&format!(" [{lines} of QEMU's output: --verbose]\n"));
     }
 }
 
@@ -94,6 +92,14 @@ mod tests {
         assert_eq!(
             shown,
             "no pairs: virtual machine `proof`: ended (QEMU: signal 6) [3 lines of QEMU's output: --verbose]"
+        );
+    }
+
+    #[test]
+    fn no_text_drives_the_terminal() {
+        assert_eq!(
+            shown("unknown variant `\x1b]0;x\x07`\nnext"),
+            "unknown variant `\u{fffd}]0;x\u{fffd}`\nnext"
         );
     }
 

@@ -1,16 +1,14 @@
 //! The command line: one module per subcommand.
 
 mod agent;
-#[cfg(test)]
-mod alone;
 mod calibrate;
 mod check;
-mod chosen;
 mod compare;
 mod completions;
 mod doctor;
 mod explain;
 mod export;
+mod files;
 mod heartbeat;
 mod host_agent;
 mod import;
@@ -19,22 +17,26 @@ mod lab;
 mod licences;
 mod load;
 mod man;
-mod many;
 mod merge;
+mod on;
 mod report;
 mod reproduce;
 mod run;
+mod run_target;
 mod schema;
 mod serve;
 mod service;
 mod setup;
 mod streams;
 mod subscribers;
+#[cfg(test)]
+mod test_args;
 mod welcome;
 
 use clap::{Parser, Subcommand};
+use vtax_vm::Cache;
 
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Classify, Exit, Outcome};
 use crate::{out, version};
 
 /// What most people begin with.
@@ -96,13 +98,33 @@ enum Command {
     Streams(streams::Args),
 }
 
+impl Command {
+    /// Whether it runs programs from the cache, or keeps there what no other user may read.
+    fn trusts_cache(&self) -> bool {
+        matches!(
+            self,
+            Self::Run(_)
+                | Self::Serve(_)
+                | Self::Reproduce(_)
+                | Self::Calibrate(_)
+                | Self::Doctor(_)
+                | Self::Setup(_)
+                | Self::Lab(_)
+        )
+    }
+}
+
 /// Runs what the command line asks for.
 pub(crate) fn run(cli: &Cli) -> Outcome {
     if cli.version {
-        out::text(&if cli.verbose { version::told() } else { format!("vtax {}\n", version::version()) })?;
+        let short = || format!("vtax {}\n", version::version());
+        out::text(&if cli.verbose { version::bug_report_text() } else { short() })?;
         return Ok(Exit::Done);
     }
     let Some(command) = &cli.command else { return welcome::run() };
+    if command.trusts_cache() {
+        Cache::of_user().check().host_cannot()?;
+    }
     match command {
         Command::Init(args) => init::run(args),
         Command::Run(args) => run::run(args),

@@ -1,11 +1,14 @@
 //! Exit codes, and errors that know theirs.
 
+mod fault;
+
 use std::fmt;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
-use vtax_store::StoreError;
+use vtax_hosts::exit_code::{self, ERROR_PREFIX};
+use vtax_plan::PlanErrors;
 
 use crate::brief;
 
@@ -30,12 +33,12 @@ impl Exit {
     /// The code as a number.
     pub(crate) fn code(self) -> u8 {
         match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::BadInput => 2,
-            Self::HostCannot => 3,
-            Self::Bug => 70,
-            Self::Interrupted => 130,
+            Self::Done => exit_code::DONE,
+            Self::Failed => exit_code::FAILED,
+            Self::BadInput => exit_code::BAD_INPUT,
+            Self::HostCannot => exit_code::HOST_CANNOT,
+            Self::Bug => exit_code::BUG,
+            Self::Interrupted => exit_code::INTERRUPTED,
         }
     }
 
@@ -52,35 +55,80 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error with the exit code it leads to. Printed once, in `main`, with its chain of causes.
+/// Why a command can't go on, with the exit code that it leads to. Printed once, by [`report`].
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) exit: Exit,
-    pub(crate) error: anyhow::Error,
+pub(crate) enum Failure {
+    /// A plan is at fault, or another file that people write; each error is shown with its place in it.
+    Plan(PlanErrors),
+    /// Anything else; it is printed with its chain of causes.
+    Other { exit: Exit, error: anyhow::Error },
+}
+
+impl Failure {
+    /// An error that leads to this exit code.
+    pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
+        Self::Other { exit, error: error.into() }
+    }
+
+    /// The exit code that it leads to.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Plan(_) => Exit::BadInput,
+            Self::Other { exit, .. } => *exit,
+        }
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.error)
+        match self {
+            Self::Plan(errors) => f.write_str(errors.to_text(false).trim_end()),
+            Self::Other { error, .. } => write!(f, "{error:#}"),
+        }
     }
 }
 
-/// Errors that nobody classified are bugs: every expected one goes through [`Classify`].
+impl From<PlanErrors> for Failure {
+    fn from(errors: PlanErrors) -> Self {
+        Self::Plan(errors)
+    }
+}
+
+/// An error of another crate's that tells whose fault it is.
+pub(crate) trait Fault: Into<anyhow::Error> {
+    /// The exit code that it leads to (README, "Exit codes").
+    fn exit(&self) -> Exit;
+}
+
+impl<E: Fault> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::new(error.exit(), error)
+    }
+}
+
+/// Errors that nobody classified are bugs: every expected one is a [`Fault`] or goes through [`Classify`].
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        Self { exit: Exit::Bug, error }
+        Self::new(Exit::Bug, error)
     }
 }
 
 /// Says on standard error what went wrong, as clap and the plan's errors do; the one place where errors are printed.
 pub(crate) fn report(failure: &Failure) -> Exit {
     let mut err = std::io::stderr().lock();
+    let text = match failure {
+        Failure::Plan(errors) => {
+            let colour = err.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            brief::errors(&errors.to_text(colour))
+        }
+        Failure::Other { .. } => format!("{ERROR_PREFIX}{}\n", brief::shown(&failure.to_string())),
+    };
     // Nothing more can be said where even standard error is gone.
-    let _ = writeln!(err, "error: {}", brief::shown(&failure.to_string()));
-    if failure.exit == Exit::Bug {
+    let _ = err.write_all(text.as_bytes());
+    if failure.exit() == Exit::Bug {
         let _ = writeln!(err, "this is a bug of vtax; please report it with the command");
     }
-    failure.exit
+    failure.exit()
 }
 
 /// Has a panic for want of threads or memory told as what it is: no bug of vtax's, but a limit of this host's.
@@ -89,7 +137,9 @@ pub(crate) fn tell_limits_of_host() {
     std::panic::set_hook(Box::new(move |info| {
         match limit_of_host(info.payload_as_str().unwrap_or_default()) {
             // Nothing more can be said where even standard error is gone.
-            Some(limit) => drop(writeln!(std::io::stderr(), "error: this host gives no more {limit}")),
+            Some(limit) => {
+                drop(writeln!(std::io::stderr(), "{ERROR_PREFIX}this host gives no more {limit}"));
+            }
             None => default(info),
         }
     }));
@@ -122,16 +172,6 @@ fn limit_of_host(panic: &str) -> Option<&'static str> {
     }
 }
 
-/// Whose fault a trouble with the run directory is.
-pub(crate) fn stored(error: StoreError) -> Failure {
-    let exit = match &error {
-        StoreError::Io { .. } | StoreError::Full { .. } => Exit::HostCannot,
-        StoreError::Unwritable { .. } => Exit::Bug,
-        _ => Exit::BadInput,
-    };
-    Failure { exit, error: error.into() }
-}
-
 /// What a subcommand returns.
 pub(crate) type Outcome = Result<Exit, Failure>;
 
@@ -145,11 +185,11 @@ pub(crate) trait Classify<T> {
 
 impl<T, E: Into<anyhow::Error>> Classify<T> for Result<T, E> {
     fn bad_input(self) -> Result<T, Failure> {
-        self.map_err(|e| Failure { exit: Exit::BadInput, error: e.into() })
+        self.map_err(|error| Failure::new(Exit::BadInput, error))
     }
 
     fn host_cannot(self) -> Result<T, Failure> {
-        self.map_err(|e| Failure { exit: Exit::HostCannot, error: e.into() })
+        self.map_err(|error| Failure::new(Exit::HostCannot, error))
     }
 }
 
@@ -160,11 +200,11 @@ mod tests {
     #[test]
     fn what_is_not_to_be_had_is_told_from_bugs() {
         let thread = r#"failed to spawn thread: Os { code: 11, kind: WouldBlock, message: "Resource temporarily unavailable" }"#;
-        let told = |panic: &str| limit_of_host(panic).and_then(|limit| limit.split(':').next());
-        assert_eq!(told(thread), Some("threads"));
-        assert_eq!(told("assertion `left == right` failed\n  left: MemError\n right: Ok"), Some("memory"));
-        assert_eq!(told("assertion `left == right` failed\n  left: 1\n right: 2"), None);
-        assert_eq!(told("called `Option::unwrap()` on a `None` value"), None);
+        let limited = |panic: &str| limit_of_host(panic).and_then(|limit| limit.split(':').next());
+        assert_eq!(limited(thread), Some("threads"));
+        assert_eq!(limited("assertion `left == right` failed\n  left: MemError\n right: Ok"), Some("memory"));
+        assert_eq!(limited("assertion `left == right` failed\n  left: 1\n right: 2"), None);
+        assert_eq!(limited("called `Option::unwrap()` on a `None` value"), None);
         assert_eq!(within_limits_of_host(|| panic!("{thread}")), Exit::HostCannot);
         assert!(catch_unwind(|| within_limits_of_host(|| panic!("a bug"))).is_err());
     }

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use vtax_sys::cgroup::{RunGroups, sweep};
 use vtax_sys::controller::{Controller, ControllerOptions, Inside, start_controller};
 use vtax_sys::signals::SignalFd;
-use vtax_sys::{Ended, SysError};
+use vtax_sys::{ProcessExit, SysError};
 
 use crate::exit::{Classify, Exit, Failure, Outcome, within_limits_of_host};
 
@@ -19,7 +19,7 @@ use crate::exit::{Classify, Exit, Failure, Outcome, within_limits_of_host};
 pub(crate) const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
 /// Where the controller's work runs.
-pub(crate) enum Place {
+pub(crate) enum ControllerScope {
     /// Inside namespaces of its own.
     Inside(Inside),
     /// On the host as it is, because namespaces are refused; the reason with the way out.
@@ -30,7 +30,7 @@ pub(crate) enum Place {
 ///
 /// `main`'s exit code becomes this process's. It gets the run's control groups, which are removed
 /// after it by whoever outlives it.
-pub(crate) fn in_controller(main: impl Fn(Place, &RunGroups) -> Exit) -> Outcome {
+pub(crate) fn in_controller(main: impl Fn(ControllerScope, &RunGroups) -> Exit) -> Outcome {
     // What a killed run left; where it can't be removed, this run works all the same.
     let _ = sweep();
     // Blocked before the keeper is forked, so that what ends this process doesn't end the keeper.
@@ -39,12 +39,12 @@ pub(crate) fn in_controller(main: impl Fn(Place, &RunGroups) -> Exit) -> Outcome
     let keeper = groups.make().context("watch over control groups").host_cannot()?;
     let options = ControllerOptions::for_this_process();
     let outcome = match start_controller(options, |inside| {
-        within_limits_of_host(|| main(Place::Inside(inside), &groups)).code()
+        within_limits_of_host(|| main(ControllerScope::Inside(inside), &groups)).code()
     }) {
         Ok(controller) => attend(controller, &signals),
         Err(SysError::NamespacesRefused { reason, fix, .. }) => {
             drop(signals);
-            Ok(main(Place::Outside(format!("{reason}; {fix}")), &groups))
+            Ok(main(ControllerScope::Outside(format!("{reason}; {fix}")), &groups))
         }
         Err(error) => Err(error).context("start the controller").host_cannot(),
     };
@@ -70,13 +70,17 @@ fn attend(controller: Controller, signals: &SignalFd) -> Outcome {
         }
         if ended {
             return match controller.wait().context("wait for the controller").host_cannot()? {
-                Ended::Exited(code) => u8::try_from(code).ok().and_then(Exit::from_code).ok_or_else(|| {
+                ProcessExit::Exited(code) => u8::try_from(code).ok().and_then(Exit::from_code).ok_or_else(|| {
                     let error = anyhow::anyhow!("the controller ended with exit code {code}");
-                    Failure { exit: Exit::Bug, error }
+                    Failure::new(Exit::Bug, error)
                 }),
-                Ended::Signalled(signal) => Err(anyhow::anyhow!(
+                ProcessExit::Signalled(signal) => Err(anyhow::anyhow!(
                     "the controller was killed by signal {signal} (9 is also what the kernel sends when memory \
                      runs out); finished trials are kept, and --resume goes on"
+                ))
+                .host_cannot(),
+                ProcessExit::Unknown => Err(anyhow::anyhow!(
+                    "the controller ended, and how isn't known; finished trials are kept, and --resume goes on"
                 ))
                 .host_cannot(),
             };

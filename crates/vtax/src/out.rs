@@ -18,6 +18,14 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
     put(&mut std::io::stdout().lock(), text)
 }
 
+/// Prints a text that has others' words in it, such as a study's, for people: nothing in it drives a terminal.
+///
+/// # Errors
+/// As [`text`].
+pub(crate) fn printable(text: &str) -> Result<(), Failure> {
+    self::text(&vtax_units::printable(text))
+}
+
 /// Prints a value as JSON, with a line end behind it.
 ///
 /// # Errors
@@ -54,6 +62,6 @@ mod tests {
     fn only_a_reader_that_has_gone_is_no_failure() {
         assert!(put(&mut Fails(ErrorKind::BrokenPipe), "text").is_ok());
         let failure = put(&mut Fails(ErrorKind::StorageFull), "text").unwrap_err();
-        assert_eq!(failure.exit, Exit::HostCannot);
+        assert_eq!(failure.exit(), Exit::HostCannot);
     }
 }

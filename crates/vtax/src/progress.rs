@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use vtax_plan::model::{NetworkTest, Plan};
-use vtax_report::{told_storage, told_tests};
+use vtax_report::describe_finding;
 use vtax_run::{Observer, RunEvent};
-use vtax_store::LiveWidth;
-use vtax_store::failover::FailoverOutcome;
-use vtax_store::record::{Finding, TrialRecord, Validity};
+use vtax_store::record::{TrialRecord, Validity};
+use vtax_store::{LiveComparison, LiveState};
+use vtax_sys::sync::lock;
+use vtax_units::{counted, printable};
 
 use crate::{brief, screen};
 
@@ -47,8 +48,9 @@ impl Progress {
         Self { bar, trial: Mutex::new(String::new()), tests: tests_of(plan), margin: plan.margin.0 }
     }
 
-    /// Prints a line that stays.
+    /// Prints a line that stays. Names in it come from plans, and words in it from other programs and hosts.
     pub(crate) fn line(&self, text: &str) {
+        let text = printable(text);
         match &self.bar {
             Some(bar) => bar.println(text),
             // Progress that nobody can read any more must not end the run.
@@ -65,22 +67,22 @@ impl Progress {
 
     fn status(&self, text: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(text.to_owned());
+            bar.set_message(printable(text));
         }
     }
 
     /// Shows how far the comparisons are.
-    fn compare(&self, widths: &[LiveWidth]) {
+    fn compare(&self, comparisons: &[LiveComparison]) {
         let Some(bar) = &self.bar else { return };
-        let table = table::table(widths, self.margin, screen::size());
+        let table = table::table(comparisons, self.margin, screen::size());
         if !table.is_empty() {
-            bar.set_prefix(table);
+            bar.set_prefix(printable(&table));
             bar.set_style(style(TABLE));
         }
     }
 
     fn trial(&self) -> std::sync::MutexGuard<'_, String> {
-        self.trial.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.trial)
     }
 }
 
@@ -108,68 +110,17 @@ impl Observer for Progress {
                 self.status(&format!("{} · {:.0}/s {mark}", self.trial(), step.offered.0));
             }
             RunEvent::PhaseEnded { text, .. } => self.status(&format!("{} · {text}", self.trial())),
-            RunEvent::TrialEnded { record } => self.line(&ended(record, &self.tests)),
-            RunEvent::Widths { widths } => self.compare(widths),
+            RunEvent::TrialEnded { record } => self.line(&trial_line(record, &self.tests)),
+            RunEvent::Comparisons { comparisons } => self.compare(comparisons),
             RunEvent::Rate { .. } => {}
             RunEvent::Note { text } => self.line(&format!("note: {}", brief::shown(text))),
         }
     }
 }
 
-/// What became of the faults of a trial.
-fn faults(outcome: &FailoverOutcome) -> String {
-    let broken = || outcome.faults.iter().filter(|f| f.injected.is_some() && !f.fault.kind.mends());
-    let answered: Vec<String> = broken()
-        .filter_map(|f| {
-            let seen = f.seen.as_ref()?.first_answer?;
-            Some(latency(seen.0.saturating_sub(f.injected?.0)))
-        })
-        .collect();
-    let lost = broken().filter(|f| f.lost.is_some()).count();
-    format!(
-        "at {:.0}/s: {} faults, first answer after {}{}",
-        outcome.offered.0,
-        broken().count(),
-        if answered.is_empty() { "none".to_owned() } else { answered.join(", ") },
-        if lost > 0 { format!("; service lost {lost} times") } else { String::new() }
-    )
-}
-
 /// One line about a finished trial.
-fn ended(record: &TrialRecord, planned: &[NetworkTest]) -> String {
-    let found = match record.finding() {
-        Some(Finding::Capacity(c)) => match c.upper {
-            Some(upper) => format!("{:.0} to {:.0} requests/s", c.lower.0, upper.0),
-            None => format!("at least {:.0} requests/s", c.lower.0),
-        },
-        Some(Finding::Latency { offered, load }) => format!(
-            "at {:.0}/s: median {}, p99 {}",
-            offered.0,
-            latency(load.latency.0.value_at_quantile(0.5)),
-            latency(load.latency.0.value_at_quantile(0.99))
-        ),
-        Some(Finding::Throughput { load }) => {
-            format!("{:.0} requests/s", load.counts.ok as f64 / load.duration.as_secs_f64())
-        }
-        Some(Finding::Ims(ims)) => match (ims.doc, ims.decisive()) {
-            (Some(doc), _) => {
-                format!("DOC {:.1} scenario attempts/s (asked for {:.1})", doc.effective.0, doc.requested.0)
-            }
-            (None, Some(phase)) => {
-                format!("at {:.1} scenario attempts/s: IHS {:.2} %", phase.effective.0, phase.ihs * 100.0)
-            }
-            (None, None) => "no step kept to its limits".to_owned(),
-        },
-        Some(Finding::Failover(failover)) => faults(failover),
-        Some(Finding::Network(_)) => told_tests(&record.observations, planned),
-        Some(Finding::Storage(_)) => told_storage(&record.observations),
-        Some(Finding::Unknown { of }) => format!("`{of}`, which this vtax doesn't know"),
-        None if record.observations.iter().any(|o| o.storage().is_some()) => {
-            told_storage(&record.observations)
-        }
-        None if !record.observations.is_empty() => told_tests(&record.observations, planned),
-        None => "nothing measured".to_owned(),
-    };
+fn trial_line(record: &TrialRecord, planned: &[NetworkTest]) -> String {
+    let found = describe_finding(record, planned);
     let validity = match &record.validity {
         Validity::Valid => String::new(),
         Validity::Invalid { detail, .. } => format!("  INVALID: {}", brief::shown(detail)),
@@ -190,21 +141,11 @@ fn tests_of(plan: &Plan) -> Vec<NetworkTest> {
     tests
 }
 
-/// Nanoseconds with a unit that keeps three digits readable.
-fn latency(ns: u64) -> String {
-    match ns {
-        0..10_000 => format!("{ns} ns"),
-        10_000..10_000_000 => format!("{:.0} µs", ns as f64 / 1e3),
-        _ => format!("{:.1} ms", ns as f64 / 1e6),
-    }
-}
-
 /// What is still to be measured. Beyond the least number of trials nobody knows how many there will be.
 fn to_go(owed: u32, remaining: Duration) -> String {
-    let s = if owed == 1 { "" } else { "s" };
     match owed {
-        0 => "more trials: until the taxes are known well enough, or in place of disturbed ones".to_owned(),
-        _ => format!("at least {owed} trial{s} to go, about {}", span(remaining)),
+        0 => LiveState::MORE_TRIALS.to_owned(),
+        _ => format!("at least {} to go, about {}", counted(owed, "trial"), span(remaining)),
     }
 }
 

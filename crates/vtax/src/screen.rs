@@ -37,6 +37,11 @@ mod tests {
         assert_eq!(wrapped("one two  three", "  ", 9), "  one two\n  three\n");
         assert_eq!(wrapped("a verylongword b", "", 6), "a\nverylongword\nb\n");
         assert_eq!(wrapped(" ", "  ", 9), "");
-        assert!(size().0 > 0 && size().1 > 0);
+    }
+
+    #[test]
+    fn there_is_room_even_without_a_terminal() {
+        let (rows, columns) = size();
+        assert!(rows > 0 && columns > 0, "{rows} x {columns}");
     }
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives, in the controller.
+//! Ctrl-C and its relatives: the first asks for an orderly end, the second ends the process.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use vtax_run::Stop;
@@ -28,7 +28,9 @@ pub(crate) fn stop_on_signals(stop: &Stop) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[expect(clippy::exit, reason = "whoever presses Ctrl-C twice wants no further clean-up; the kernel does it")]
-fn end_at_once() -> ! {
+/// Ends the process at once, as after a second signal: the kernel takes away what is in its namespaces, and other hosts see the end of
+/// their streams.
+#[expect(clippy::exit, reason = "whoever presses Ctrl-C twice wants no further clean-up")]
+pub(crate) fn end_at_once() -> ! {
     std::process::exit(Exit::Interrupted.code().into())
 }

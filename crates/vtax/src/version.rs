@@ -14,7 +14,7 @@ pub(crate) fn version() -> &'static str {
 }
 
 /// All that a bug report should say of this vtax.
-pub(crate) fn told() -> String {
+pub(crate) fn bug_report_text() -> String {
     let formats = [
         ("plan", vtax_plan::model::PLAN_VERSION.to_string()),
         (
@@ -60,11 +60,11 @@ mod tests {
 
     #[test]
     fn bug_reports_have_the_formats() {
-        let told = told();
+        let text = bug_report_text();
         for part in
             ["\ncommit: ", "\n  journal and run directory: 3.", "\n  plan: 1\n", std::env::consts::ARCH]
         {
-            assert!(told.contains(part), "{part:?} is missing in {told}");
+            assert!(text.contains(part), "{part:?} is missing in {text}");
         }
     }
 }

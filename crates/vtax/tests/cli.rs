@@ -351,6 +351,16 @@ fn doctor_proves_its_lines() {
 }
 
 #[test]
+fn a_cache_that_others_may_write_to_is_refused() {
+    let scratch = Scratch::new();
+    let cache = scratch.path("cache");
+    std::fs::create_dir(&cache).expect("a directory");
+    std::fs::set_permissions(&cache, PermissionsExt::from_mode(0o777)).expect("its mode");
+    let output = Command::new(VTAX).arg("doctor").env("VTAX_CACHE", &cache).output().expect("vtax starts");
+    expect(&output, 3, &["everyone may write to it", "set VTAX_CACHE"]);
+}
+
+#[test]
 fn a_calibration_is_kept_found_and_taken_along() {
     if !need(&[Need::Ns]) {
         return;

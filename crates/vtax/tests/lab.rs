@@ -55,7 +55,7 @@ fn vtax(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vtax")).args(arguments).output().expect("vtax starts")
 }
 
-fn told(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -103,7 +103,7 @@ impl Up {
     fn exec_words(&self, node: &str, words: &[&str]) -> (bool, String) {
         let head = ["lab", "exec", "--lab", self.name.as_str(), node, "--"];
         let output = vtax(&head.iter().chain(words).copied().collect::<Vec<_>>());
-        (output.status.success(), told(&output))
+        (output.status.success(), output_text(&output))
     }
 
     fn fault(&self, what: &str, link: &str) -> Output {
@@ -176,7 +176,7 @@ fn a_lab_stands_is_broken_and_mended_and_goes() {
         ["lab", "capture", "--lab", name.as_str(), one.as_str(), "eth1", "--duration", "2s", "--output"];
     let words: Vec<&str> = words.into_iter().chain(capture.to_str()).collect();
     let output = vtax(&words);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     assert!(fs::metadata(&capture).unwrap().len() > 100, "hellos four times a second");
     let link = format!("{one}:eth1-{two}:eth1");
     assert!(up.fault("cut", &link).status.success());
@@ -184,7 +184,7 @@ fn a_lab_stands_is_broken_and_mended_and_goes() {
     assert!(up.fault("restore-link", &link).status.success());
     assert!(up.comes_to(&one, true));
     let output = vtax(&["lab", "down", "--lab", name.as_str()]);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     assert_eq!(daemons_of(&one), 0, "it is down when that is said");
     let mut up = up;
     assert!(up.child.wait().unwrap().success());
@@ -222,7 +222,7 @@ fn what_frr_refuses_is_told_with_router_and_line() {
     let own = directory.path().join("r2/frr.conf");
     fs::write(&own, configuration(2).replace("ip ospf passive", "ip osfp passive")).unwrap();
     let output = vtax(&["lab", "up", "--name", name.as_str(), file.to_str().unwrap()]);
-    let told = told(&output);
+    let told = output_text(&output);
     assert_eq!(output.status.code(), Some(3), "{told}");
     assert!(told.contains(&format!("router r2{name}: FRR refuses its configuration: line 11: ")), "{told}");
     assert_eq!(daemons_of(&format!("r1{name}")), 0);
@@ -285,7 +285,7 @@ fn a_router_that_dies_while_it_is_brought_up_is_named() {
     let killed = Command::new("kill").args(["-KILL", &ospf.to_string()]).status().unwrap();
     assert!(killed.success());
     let output = child.wait_with_output().unwrap();
-    let told = told(&output);
+    let told = output_text(&output);
     assert_eq!(output.status.code(), Some(3), "{told}");
     assert!(told.contains(&format!("router {router}: ospfd ended")), "{told}");
     assert_eq!(daemons_of(&router), 0);
@@ -307,7 +307,7 @@ fn without_frr_the_way_to_it_is_told() {
             .arg(&file)
             .output()
             .expect("unshare starts");
-        let told = told(&output);
+        let told = output_text(&output);
         assert_eq!(output.status.code(), Some(3), "{told}");
         assert!(told.contains("FRR is not installed") && told.contains("vtax setup --labs"), "{told}");
     }
@@ -362,7 +362,7 @@ fn any_cell_stands_with_its_service_and_its_path_is_cut_by_hand() {
         }
         capturing.join().unwrap()
     });
-    assert!(asking.status.success(), "{}", told(&asking));
+    assert!(asking.status.success(), "{}", output_text(&asking));
     assert!(fs::metadata(&capture).unwrap().len() > 200, "an exchange has several packets");
     assert!(up.fault("cut", "path").status.success());
     assert!(!ask().0, "its cable is pulled");
@@ -372,7 +372,7 @@ fn any_cell_stands_with_its_service_and_its_path_is_cut_by_hand() {
     while !ask().0 {
         assert!(Instant::now() < until, "its cable is plugged in again");
     }
-    let refused = told(&up.fault("cut", "p1-pe2"));
+    let refused = output_text(&up.fault("cut", "p1-pe2"));
     assert!(refused.contains("this testbed has no routers"), "{refused}");
     let (well, why) = up.exec("pe1", "true");
     assert!(!well && why.contains("there is no node `pe1`; there are client, sut"), "{why}");
@@ -419,11 +419,11 @@ fn a_file_is_drawn_or_its_faults_are_told() {
     let file = written(directory.path(), "x");
     let words = ["lab", "graph", file.to_str().unwrap()];
     let output = vtax(&words);
-    assert!(told(&output).contains("\"r1x\" -- \"r2x\""), "{}", told(&output));
+    assert!(output_text(&output).contains("\"r1x\" -- \"r2x\""), "{}", output_text(&output));
     let output = vtax(&["lab", "graph", "--svg", file.to_str().unwrap()]);
-    assert!(told(&output).starts_with("<svg") && told(&output).contains(">h2</text>"));
+    assert!(output_text(&output).starts_with("<svg") && output_text(&output).contains(">h2</text>"));
     fs::write(&file, FILE.replace("links:", "mgmt: {}\n  links:")).unwrap();
     let output = vtax(&words);
     assert_eq!(output.status.code(), Some(2));
-    assert!(told(&output).contains("two.clab.yml:11:3"), "{}", told(&output));
+    assert!(output_text(&output).contains("two.clab.yml:11:3"), "{}", output_text(&output));
 }

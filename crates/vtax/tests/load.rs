@@ -123,6 +123,9 @@ fn what_would_have_no_effect_is_refused() {
     expect(&all, 2, &["0.0.0.0:0", "give the one address that peers reach it at"]);
     let direct = vtax(&["load", "storage", "file:/nowhere", "--cache", "warm", "--direct"]);
     expect(&direct, 2, &["cache", "direct operations pass the page cache by"]);
+    let list = ["--operations", "list", "--size", "4KiB", "--cache", "cold"];
+    let names = vtax(&[&["load", "storage", "file:/nowhere"][..], &list].concat());
+    expect(&names, 2, &["cache", "it can't be cold for `list`"]);
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn load(target: &Path, arguments: &[&str]) -> Output {
     command.stdin(Stdio::null()).output().expect("vtax starts")
 }
 
-fn told(output: &Output) -> String {
+fn stderr_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -50,7 +50,7 @@ fn what_it_prints_fits_its_schema_and_counts_every_operation() {
             "--json",
         ],
     );
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", stderr_text(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     validate(&schema, &schema, &report).unwrap();
     let operations = report["operations"].as_array().unwrap();
@@ -89,7 +89,7 @@ fn the_table_has_a_row_for_each_operation() {
     let output =
         load(directory.path(), &["--engine", "psync", "--size", "64KiB", "--operations", "write,re-read"]);
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && told(&output).is_empty(), "{}", told(&output));
+    assert!(output.status.success() && stderr_text(&output).is_empty(), "{}", stderr_text(&output));
     assert!(table.lines().any(|line| line.starts_with("write ")), "{table}");
     assert!(table.contains("re-read: 16 records compared, 0 wrong"), "{table}");
 }
@@ -108,8 +108,8 @@ fn what_can_not_be_ends_with_its_exit_code() {
         (directory.path(), &["--engine", "psync", "--depth", "4"], 2, "psync"),
     ] {
         let output = load(target, &[arguments, &["--json"]].concat());
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", told(&output));
-        assert!(told(&output).contains(words), "{arguments:?}: {}", told(&output));
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr_text(&output));
+        assert!(stderr_text(&output).contains(words), "{arguments:?}: {}", stderr_text(&output));
     }
     assert_eq!(fs::read(&foreign).unwrap(), [b'x'; 4096]);
 }

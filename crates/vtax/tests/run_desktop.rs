@@ -1,10 +1,11 @@
 //! `vtax run` with users of remote desktops: every server of them there is, plain, by a password, within TLS and behind a tunnel.
 
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::Value;
 use vtax_sys::require::{Need, need, possible};
+use vtax_sys::sync::lock;
 use vtax_testkit::runs::each_once;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
@@ -25,7 +26,7 @@ repeat: {min: 1, max: 1, budget: 40s}
 static MACHINE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&MACHINE)
 }
 
 /// Runs the plan with changes that make so many cells; what came of each trial, by its cell.

@@ -1,9 +1,10 @@
 //! `vtax run` with `access: mounted`: real servers, and clients whose kernels mount what they have.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::Value;
 use vtax_sys::require::{Need, need};
+use vtax_sys::sync::lock;
 use vtax_testkit::runs::each_once;
 use vtax_units::Nanos;
 
@@ -35,7 +36,7 @@ const BYTES: u64 = 8 << 20;
 static MACHINE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&MACHINE)
 }
 
 /// Runs the plan with changes that make so many cells; what came of each trial, by its cell.

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::Value;
 use vtax_sys::require::{Need, installed, need};
+use vtax_sys::sync::lock;
 use vtax_testkit::runs::{each_once, trials};
 use vtax_units::Nanos;
 
@@ -42,7 +43,7 @@ fn tests(trial: &Value) -> Vec<&Value> {
 static MACHINE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&MACHINE)
 }
 
 #[test]

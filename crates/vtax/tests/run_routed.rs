@@ -1,9 +1,10 @@
 //! `vtax run` over routers: every family of workloads reaches its service through them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde_json::Value;
 use vtax_sys::require::{Need, need};
+use vtax_sys::sync::lock;
 use vtax_testkit::runs::each_once;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
@@ -26,7 +27,7 @@ static MACHINE: Mutex<()> = Mutex::new(());
 
 /// The first trial of the plan with other services, another workload and another measure.
 fn trial(service: &str, workload: &str, measure: &str) -> Value {
-    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = lock(&MACHINE);
     let directory = tempfile::tempdir().expect("a directory");
     let changes = [
         format!("services=[{service}]"),

@@ -1,10 +1,11 @@
 //! `vtax run` with SIP: small benchmarks from the plan to the report.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde_json::Value;
 use vtax_sys::require::{Need, need};
+use vtax_sys::sync::lock;
 use vtax_testkit::runs::each_once;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
@@ -14,7 +15,7 @@ static MACHINE: Mutex<()> = Mutex::new(());
 
 /// Runs a plan with so many measures; every trial that ended. On a busy machine none may count, but all have a result.
 fn run(directory: &Path, measures: &str, workload: &str, count: usize) -> Vec<Value> {
-    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = lock(&MACHINE);
     let plan = format!(
         "vtax: 1\nname: small\nbaseline: native\nenvironments: native\nservices: sip\n\
          workload: {{sip: {{subscribers: 400, ring_time: 20ms, hold_time: {{constant: 100ms}}, {workload}}}}}\n\
@@ -113,7 +114,7 @@ fn a_scenario_of_sipps_is_a_load_of_a_plan() {
     if !need(&[Need::Root]) {
         return;
     }
-    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = lock(&MACHINE);
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("short.xml"), SCENARIO).expect("a scenario");
     let plan = "vtax: 1\nname: calls\nbaseline: native\nenvironments: [native, container]\nservices: uas\n\

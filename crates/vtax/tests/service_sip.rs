@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use vtax_plan::model::{Service, ServiceKind, SipOptions, Subscribers};
-use vtax_service::{Place, RunningService};
+use vtax_service::{RunningService, StartContext};
 use vtax_units::Nanos;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
@@ -53,7 +53,7 @@ fn the_catalogue_starts_and_stops_it() {
         ready_timeout: Nanos(10_000_000_000),
         stop_timeout: Nanos(5_000_000_000),
     };
-    let place = Place {
+    let context = StartContext {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         directory: directory.path().join("service"),
         cpus: 2,
@@ -63,14 +63,14 @@ fn the_catalogue_starts_and_stops_it() {
         disk: None,
         call_off: None,
     };
-    let running = RunningService::start(&service, Some(&subscribers()), &place, |_| ()).unwrap();
+    let running = RunningService::start(&service, Some(&subscribers()), &context, |_| ()).unwrap();
     assert!(running.version().starts_with("vtax/"), "{}", running.version());
     assert_eq!(ask(running.address(), &request("OPTIONS", "")), "SIP/2.0 200 OK");
     assert_eq!(ask(running.address(), &request("REGISTER", "subs000999@")), "SIP/2.0 401 Unauthorized");
     assert_eq!(ask(running.address(), &request("MESSAGE", "subs001000@")), "SIP/2.0 404 Not Found");
     let stopped = running.stop().unwrap();
     assert!(!stopped.killed, "SIGTERM is enough");
-    let without = RunningService::start(&service, None, &place, |_| ()).map(|_| ()).unwrap_err();
+    let without = RunningService::start(&service, None, &context, |_| ()).map(|_| ()).unwrap_err();
     assert!(without.to_string().contains("subscribers"), "{without}");
 }
 

@@ -29,7 +29,7 @@ use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::ControllerOptions;
 use vtax_sys::sync::lock;
 use vtax_units::{Bytes, CpuSet, Nanos, Share};
-use vtax_vm::{Guest, GuestOptions};
+use vtax_vm::{GuestTemplate, GuestTemplateOptions};
 
 use crate::place;
 use crate::program::median;
@@ -104,9 +104,13 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
     ensure!(init.exists(), "{} is missing; run `make build`", init.display());
     let modules = SERVERS.iter().flat_map(|server| server.service().kind.mounting_modules());
     let modules = modules.map(|name| (*name).to_owned()).collect();
-    let guest = Arc::new(Guest::prepare(&GuestOptions { init, modules, ..GuestOptions::of_user() })?);
+    let template = Arc::new(GuestTemplate::prepare(&GuestTemplateOptions {
+        init,
+        modules,
+        ..GuestTemplateOptions::of_user()
+    })?);
     for server in SERVERS {
-        for (found, what) in in_controller(&guest, server)?.into_iter().zip(["write", "read"]) {
+        for (found, what) in in_controller(&template, server)?.into_iter().zip(["write", "read"]) {
             let peers: Vec<f64> = found.dd.iter().zip(&found.fio).map(|(dd, fio)| dd.max(*fio)).collect();
             let ratio = median(found.ours.iter().zip(&peers).map(|(ours, peer)| ours / peer).collect());
             sheet.add(Row {
@@ -124,12 +128,12 @@ pub(crate) fn rows(sheet: &mut Sheet) -> Result<()> {
 }
 
 /// Measures in a controller, as runs do: writes, then reads.
-fn in_controller(guest: &Arc<Guest>, server: Server) -> Result<[Found; 2]> {
+fn in_controller(template: &Arc<GuestTemplate>, server: Server) -> Result<[Found; 2]> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).context("opening a pipe")?;
     let program = File::open(place::vtax()).context("opening vtax")?;
-    let guest = Arc::clone(guest);
+    let template = Arc::clone(template);
     let ended = vtax_testkit::in_controller(ControllerOptions::for_this_process(), move |groups| {
-        let found = measure(groups, &program, guest, server);
+        let found = measure(groups, &program, template, server);
         let text = match &found {
             Ok(found) => serde_json::to_string(found).unwrap_or_default(),
             Err(error) => format!("{error:#}"),
@@ -143,10 +147,15 @@ fn in_controller(guest: &Arc<Guest>, server: Server) -> Result<[Found; 2]> {
     serde_json::from_str(&text).with_context(|| format!("through {}: {text}", server.word()))
 }
 
-fn measure(groups: RunGroups, program: &File, guest: Arc<Guest>, server: Server) -> Result<[Found; 2]> {
+fn measure(
+    groups: RunGroups,
+    program: &File,
+    template: Arc<GuestTemplate>,
+    server: Server,
+) -> Result<[Found; 2]> {
     let mut options = LabOptions::new(Isolation::Namespaces);
     options.groups = Some(groups);
-    options.guest = Some(guest);
+    options.guest_template = Some(template);
     // Held open: a node has a `/tmp` of its own, and the program may lie there.
     options.agent_program = format!("/proc/self/fd/{}", program.as_raw_fd()).into();
     let mut lab = Lab::new(options)?;

@@ -10,11 +10,13 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use vtax_sys::sync::lock;
+use vtax_units::drives_terminal;
 
 use super::{Engine, Machine};
 use crate::error::HostsError;
@@ -92,7 +94,7 @@ impl Held {
         let beaten = Arc::clone(&streams);
         let work = move || {
             while matches!(ended.recv_timeout(BEAT), Err(RecvTimeoutError::Timeout)) {
-                beat(&mut locked(&beaten));
+                beat(&mut lock(&beaten));
             }
         };
         let beats = std::thread::Builder::new().name("hold".into()).spawn(work);
@@ -102,7 +104,7 @@ impl Held {
 
     /// Has what this starts hold something of that name, unless it is held.
     fn hold(&self, name: &str, start: impl FnOnce() -> Result<Child, HostsError>) -> Result<(), HostsError> {
-        let mut streams = locked(&self.streams);
+        let mut streams = lock(&self.streams);
         if !streams.contains_key(name) {
             streams.insert(name.to_owned(), start()?);
         }
@@ -110,12 +112,12 @@ impl Held {
     }
 
     fn release(&self, name: &str) {
-        let stream = locked(&self.streams).remove(name);
+        let stream = lock(&self.streams).remove(name);
         stream.into_iter().for_each(end);
     }
 
     fn release_all(&self) {
-        let streams = std::mem::take(&mut *locked(&self.streams));
+        let streams = std::mem::take(&mut *lock(&self.streams));
         streams.into_values().for_each(end);
     }
 }
@@ -129,10 +131,6 @@ impl Drop for Held {
         }
         self.release_all();
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Says something on each stream. One that takes no more holds nothing: its pod is lost, or is to be held anew.
@@ -171,12 +169,17 @@ impl Kubernetes {
         interrupted: &dyn Fn() -> bool,
         told: &dyn Fn(&str),
     ) -> Result<Self, HostsError> {
-        let name = format!("vtax-{}-{}", std::process::id(), vtax_sys::clock::unix_ms() / 1000);
+        // Whoever deletes it must not delete another's.
+        let mut random = [0_u8; 4];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+            .map_err(|e| failed(format!("its Job gets no name: {e}")))?;
+        let name = format!("vtax-{}-{:08x}", vtax_sys::clock::unix_ms() / 1000, u32::from_ne_bytes(random));
         let context = options.context.clone();
         let mut found = Self { hosts: Vec::new(), program, context, job: None, held: Held::new()? };
         let text = manifest(&name, options).to_string();
-        found.kubectl(&["create", "-f", "-"], text.as_bytes())?;
+        // What Kubernetes made although kubectl didn't hear of it is deleted as well.
         found.job = Some(name.clone());
+        found.kubectl(&["create", "-f", "-"], text.as_bytes())?;
         let begun = Instant::now();
         let mut next = begun + PATIENCE;
         let mut last = String::new();
@@ -315,7 +318,7 @@ fn failed(reason: String) -> HostsError {
 }
 
 fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
+    text.chars().map(|c| if drives_terminal(c) { ' ' } else { c }).take(500).collect()
 }
 
 /// The Job as kubectl takes it, as contrib/kubernetes/job.yaml explains it. It asks for nodes of their own, and for what user namespaces
@@ -630,10 +633,10 @@ mod tests {
         held.release("b");
         assert_eq!(there(), [true, false, true]);
         // One that ended by itself is no longer one, and what it held may be held anew.
-        let of_a = locked(&held.streams).get_mut("a").map(|holder| (holder.kill(), holder.wait()));
+        let of_a = lock(&held.streams).get_mut("a").map(|holder| (holder.kill(), holder.wait()));
         assert!(of_a.is_some());
-        beat(&mut locked(&held.streams));
-        assert_eq!(locked(&held.streams).keys().collect::<Vec<_>>(), ["c"]);
+        beat(&mut lock(&held.streams));
+        assert_eq!(lock(&held.streams).keys().collect::<Vec<_>>(), ["c"]);
         drop(held);
         assert_eq!(there(), [false; 3]);
     }
@@ -683,6 +686,31 @@ esac
         let asked = std::fs::read_to_string(place.path().join("asked")).unwrap();
         assert!(asked.starts_with("create\nget\n") && asked.ends_with("delete\n"), "{asked}");
         assert_eq!(asked.matches("exec\n").count(), 2, "{asked}");
+    }
+
+    /// What kubectl does where Kubernetes does what it is asked for, and the answer is lost on the way.
+    const CUT_SHORT: &str = r#"#!/bin/sh
+cat >/dev/null
+echo "$*" >>"${0%/*}/asked"
+[ $1 != create ]
+"#;
+
+    #[test]
+    fn a_job_is_deleted_whose_creation_was_cut_short() {
+        let place = tempfile::tempdir().unwrap();
+        let (text, program) = (place.path().join("text"), place.path().join("kubectl"));
+        std::fs::write(&text, CUT_SHORT).unwrap();
+        // By another process, as above.
+        assert!(
+            Command::new("install").args(["-m", "700"]).args([&text, &program]).status().unwrap().success()
+        );
+        let options = KubernetesOptions { context: None, ..options() };
+        assert!(Kubernetes::allocate_by(program.into(), &options, &|| false, &|_| ()).is_err());
+        let asked = std::fs::read_to_string(place.path().join("asked")).unwrap();
+        let asked: Vec<&str> = asked.lines().collect();
+        assert_eq!(asked.len(), 2, "{asked:?}");
+        assert!(asked[0].starts_with("create -f -"), "{asked:?}");
+        assert!(asked[1].starts_with("delete job vtax-"), "{asked:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is done to hosts and QEMUs: fence, go live, protect, hand over.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vtax_sys::clock::unix_time;
@@ -16,7 +16,7 @@ use super::host::HostState;
 use super::model::{Handed, PairEventKind, PairMode};
 use super::shared::{Member, Message, SETTLE_WITHIN, Shared, TICK};
 use crate::error::{LabError, Result};
-use vtax_sys::sync::lock;
+use vtax_sys::sync::{lock, wait_timeout};
 
 /// How long the kernel may take to confirm the end of killed processes.
 pub(crate) const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
@@ -176,7 +176,7 @@ pub(crate) fn hand_over(shared: &Arc<Shared>) -> Result<Handed> {
     let mut roles = lock(&shared.roles);
     let until = Instant::now() + SETTLE_WITHIN;
     while roles.busy && Instant::now() < until {
-        roles = shared.changed.wait_timeout(roles, TICK).unwrap_or_else(PoisonError::into_inner).0;
+        roles = wait_timeout(&shared.changed, roles, TICK);
     }
     let source = roles.primary.clone().ok_or_else(|| failed("no host runs the guest"))?;
     if std::mem::replace(&mut roles.busy, true) {

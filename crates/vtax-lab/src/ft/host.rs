@@ -3,19 +3,20 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use rustix::process::Signal;
 use vtax_sys::cgroup::{NodeGroup, Usage};
 use vtax_sys::sched::last_cpu_of;
 use vtax_sys::spawn::Spawn;
+use vtax_sys::sync::lock;
 use vtax_sys::watchers::cpu_of_thread;
 use vtax_sys::{Context, NetNs, PidFd};
 use vtax_units::{CpuSet, Nanos};
 use vtax_vm::ft::heartbeat::DetectorSettings;
 
-use super::network::{EAR_PORT, PairNetwork};
+use super::network::{HEARTBEAT_PORT, PairNetwork};
 use crate::agent_program::AgentProgram;
 use crate::budget::Enforced;
 use crate::error::{OnPath, Result, While};
@@ -92,7 +93,7 @@ impl Host {
 
     fn life(&self) -> MutexGuard<'_, Life> {
         // Nothing is half-done where a thread panicked.
-        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.life)
     }
 
     pub(crate) fn state(&self) -> HostState {
@@ -103,17 +104,17 @@ impl Host {
     pub(crate) fn start(
         &self,
         program: &AgentProgram,
-        ears: [IpAddr; 2],
+        listeners: [IpAddr; 2],
         detector: DetectorSettings,
     ) -> Result<()> {
         let what = || format!("start host {}", self.name);
         let sockets = self.netns.run(|| {
-            let connect = |ear: IpAddr| {
+            let connect = |listener: IpAddr| {
                 let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-                socket.connect((ear, EAR_PORT))?;
+                socket.connect((listener, HEARTBEAT_PORT))?;
                 Ok::<_, std::io::Error>(OwnedFd::from(socket))
             };
-            let open = || Ok::<_, std::io::Error>([connect(ears[0])?, connect(ears[1])?]);
+            let open = || Ok::<_, std::io::Error>([connect(listeners[0])?, connect(listeners[1])?]);
             open().context("open", "heartbeat sockets")
         });
         let [link, second] = sockets.during(what)?;

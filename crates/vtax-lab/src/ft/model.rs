@@ -128,7 +128,7 @@ pub struct PairEvent {
     pub wall: Nanos,
     /// The host it is about, where it is about one.
     pub host: Option<String>,
-    /// What.
+    /// What happened.
     pub kind: PairEventKind,
 }
 
@@ -179,19 +179,19 @@ pub enum PairEventKind {
     },
     /// The guest goes on alone.
     Unprotected {
-        /// Why.
+        /// What led to it, in words.
         reason: String,
     },
     /// Protecting it did not succeed.
     ArmFailed {
-        /// Why.
+        /// What led to it, in words.
         reason: String,
     },
     /// A path that was silent brings beats again, or a host that was off is back.
     Back,
     /// No host runs the guest any more.
     ServiceLost {
-        /// Why.
+        /// What led to it, in words.
         reason: String,
     },
 }

@@ -3,27 +3,28 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use vtax_plan::model::HostCards;
 use vtax_sys::netlink::{
     Netlink, Request, add_address, add_tbf, leave_switch, set_down, set_mtu, set_switch, set_up,
 };
-use vtax_sys::{Context, NetNs, SysError, tap};
-use vtax_vm::ft::heartbeat::Ear;
+use vtax_sys::sync::lock;
+use vtax_sys::{Context, NetNs, SysError, sysctl, tap};
+use vtax_vm::ft::heartbeat::HeartbeatListener;
 
 use crate::error::{Result, While};
 use crate::fabric::{Fabric, Switch};
 use crate::link::LinkProperties;
 
 /// UDP port at which heartbeats are heard.
-pub(crate) const EAR_PORT: u16 = 7001;
+pub(crate) const HEARTBEAT_PORT: u16 = 7001;
 /// How soon a host asks again for another's address, in milliseconds.
 const ASK_AGAIN_MS: &str = "20";
 /// Prefix length of the networks between hosts.
 const PREFIX: u8 = 24;
 /// The last part of the listener's address in both.
-const EAR: u8 = 254;
+const LISTENER: u8 = 254;
 
 /// Which of a fabric's pairs one is, from 0: each has two networks of its own. They exist only inside the lab's namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub(crate) struct PairNetwork {
     /// Which of the fabric's pairs it belongs to.
     which: PairNumber,
     /// Where heartbeats are heard on each path.
-    pub(crate) ears: Mutex<[Ear; 2]>,
+    pub(crate) listeners: Mutex<[HeartbeatListener; 2]>,
 }
 
 impl PairNetwork {
@@ -83,8 +84,8 @@ impl PairNetwork {
             let shared = path == 0 && cards == HostCards::Shared;
             let mut switch = if shared { None } else { Some(fabric.add_switch(properties.mtu)?) };
             let heard_at = switch.as_ref().map_or(service.index(), Switch::index);
-            let ear = IpAddr::V4(which.address(path, EAR));
-            netlink.send(add_address(heard_at, ear, PREFIX)).during(what)?;
+            let listener = IpAddr::V4(which.address(path, LISTENER));
+            netlink.send(add_address(heard_at, listener, PREFIX)).during(what)?;
             for (number, inside) in hosts.iter().enumerate() {
                 let place = (IpAddr::V4(which.address(path, number as u8 + 1)), PREFIX);
                 ports[number][usize::from(path)] = match &mut switch {
@@ -107,24 +108,23 @@ impl PairNetwork {
         for inside in hosts {
             // A host whose cable was out asks for others' addresses at this interval; by default it is a second,
             // for which it can't be connected to. Kernels that don't let us only are slower.
-            let place = "/proc/sys/net/ipv4/neigh/ft0/retrans_time_ms";
             let set = || {
-                let _ = std::fs::write(place, ASK_AGAIN_MS);
+                let _ = sysctl::set("ipv4/neigh/ft0/retrans_time_ms", ASK_AGAIN_MS);
                 Ok(())
             };
             inside.run(set).during(what)?;
         }
-        let ear = |path| Ear::open((which.address(path, EAR), EAR_PORT).into());
-        let open = || Ok::<_, std::io::Error>([ear(0)?, ear(1)?]);
-        let ears = Mutex::new(open().context("listen for", "heartbeats").during(what)?);
+        let listener = |path| HeartbeatListener::open((which.address(path, LISTENER), HEARTBEAT_PORT).into());
+        let open = || Ok::<_, std::io::Error>([listener(0)?, listener(1)?]);
+        let listeners = Mutex::new(open().context("listen for", "heartbeats").during(what)?);
         let number = PAIRS.fetch_add(1, Ordering::Relaxed);
         let netlink = Mutex::new(netlink);
-        Ok((Self { netlink, entries, cable, taps: AtomicU32::new(0), number, which, ears }, ports))
+        Ok((Self { netlink, entries, cable, taps: AtomicU32::new(0), number, which, listeners }, ports))
     }
 
     /// Where heartbeats are heard on each path.
-    pub(crate) const fn ear_addresses(&self) -> [IpAddr; 2] {
-        [IpAddr::V4(self.which.address(0, EAR)), IpAddr::V4(self.which.address(1, EAR))]
+    pub(crate) const fn listener_addresses(&self) -> [IpAddr; 2] {
+        [IpAddr::V4(self.which.address(0, LISTENER)), IpAddr::V4(self.which.address(1, LISTENER))]
     }
 
     /// Address of host `number` (from 1) on the link for checkpoints (`path` 0) or the second path (1).
@@ -134,7 +134,7 @@ impl PairNetwork {
 
     fn netlink(&self) -> MutexGuard<'_, Netlink> {
         // A conversation that was broken off leaves answers that later ones skip.
-        self.netlink.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.netlink)
     }
 
     /// A new tap for a guest's card; it isn't plugged in and ends with its descriptor.

@@ -15,7 +15,7 @@ use vtax_sys::NetNs;
 use vtax_sys::cgroup::{RunGroups, Usage};
 use vtax_sys::clock::unix_time;
 use vtax_units::{Bytes, Nanos};
-use vtax_vm::Guest;
+use vtax_vm::GuestTemplate;
 use vtax_vm::ft::{CheckpointStatistics, Replica, Start};
 
 use super::actions;
@@ -65,7 +65,7 @@ fn memory_of(spec: &PairSpec, host: usize) -> Result<Bytes> {
 
 /// What a pair takes from the lab.
 pub(crate) struct PairBase<'a> {
-    pub(crate) guest: Arc<Guest>,
+    pub(crate) template: Arc<GuestTemplate>,
     pub(crate) groups: Option<&'a RunGroups>,
     pub(crate) program: &'a AgentProgram,
 }
@@ -105,7 +105,7 @@ impl FtPair {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| vtax_sys::SysError::call("create", "eventfd", e)).during(what)?;
         let shared = Arc::new(Shared {
-            guest: base.guest,
+            template: base.template,
             program: base.program.clone(),
             network,
             hosts,
@@ -124,7 +124,7 @@ impl FtPair {
             spec,
         });
         for host in &shared.hosts {
-            host.start(&shared.program, shared.network.ear_addresses(), shared.spec.detector)?;
+            host.start(&shared.program, shared.network.listener_addresses(), shared.spec.detector)?;
         }
         let primary = shared.start_member(0, Start::Boot)?;
         shared.network.plug(primary.host, &primary.tap)?;
@@ -419,8 +419,8 @@ impl FtPair {
             HostState::Up => Ok(()),
             HostState::Hung => self.wake(host),
             HostState::Off => {
-                let ears = self.shared.network.ear_addresses();
-                place.start(&self.shared.program, ears, self.shared.spec.detector)
+                let listeners = self.shared.network.listener_addresses();
+                place.start(&self.shared.program, listeners, self.shared.spec.detector)
             }
         }
     }

@@ -12,7 +12,7 @@ use vtax_units::Nanos;
 use vtax_vm::ft::{
     CheckpointStatistics, Checkpoints, GuestTask, Replica, ReplicaConfig, ReplicatedDisk, Snapshot, Start,
 };
-use vtax_vm::{CpuMeter, Guest, QmpEvent};
+use vtax_vm::{CpuMeter, GuestTemplate, QmpEvent};
 
 use super::host::Host;
 use super::model::{PairEvent, PairEventKind, PairSpec, PairTask};
@@ -128,7 +128,7 @@ pub(crate) struct Finished {
 /// What the caller, the supervisor and its helpers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) guest: Arc<Guest>,
+    pub(crate) template: Arc<GuestTemplate>,
     pub(crate) spec: PairSpec,
     pub(crate) program: AgentProgram,
     pub(crate) network: PairNetwork,
@@ -222,7 +222,7 @@ impl Shared {
                 }
             }
         });
-        let replica = Replica::start(&self.guest, config, handler).map_err(self.vm_error())?;
+        let replica = Replica::start(&self.template, config, handler).map_err(self.vm_error())?;
         lock(&self.meters).push((host, replica.meter()));
         Ok(Member { id, host, replica: Arc::new(replica), tap: tap_name, checkpoints, moments })
     }

@@ -1,13 +1,13 @@
 //! Protection by snapshots: a state of the guest that is some seconds old, kept on the other host.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vtax_vm::ft::{Snapshot, Start, take_snapshot};
 
 use super::shared::{Member, Roles, Shared};
 use crate::error::Result;
-use vtax_sys::sync::lock;
+use vtax_sys::sync::{lock, wait_timeout_while};
 
 impl Shared {
     /// Starts a QEMU that waits on `host`, takes a first snapshot, and then one after the other for as long as
@@ -43,8 +43,7 @@ impl Shared {
         loop {
             let roles = lock(&self.roles);
             let same = |roles: &mut Roles| unchanged(roles, primary, secondary);
-            let waited = self.changed.wait_timeout_while(roles, interval, same);
-            let mut roles = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let mut roles = wait_timeout_while(&self.changed, roles, interval, same);
             if !unchanged(&roles, primary, secondary) {
                 return false;
             }

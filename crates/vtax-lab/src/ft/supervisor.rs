@@ -5,7 +5,7 @@
 //! that a failure in the middle of it is detected like any other.
 
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use super::pulse::Pulse;
 use super::rules::{self, Known, Ruling, SETTLED_AFTER, WHILE_UNPROTECTED};
 use super::shared::{Member, Message, Roles, SETTLE_WITHIN, Shared, TICK};
 use crate::error::{Result, While};
-use vtax_sys::sync::lock;
+use vtax_sys::sync::{lock, wait_timeout_while};
 
 /// Time between two looks at the link's counters.
 const COUNT_EVERY: Duration = Duration::from_millis(250);
@@ -142,8 +142,8 @@ impl Supervisor {
     /// Takes the beats that have come.
     fn listen(&mut self) {
         let network = &self.shared.network;
-        for (ear, path) in lock(&network.ears).iter_mut().zip(Path::ALL) {
-            ear.listen(|source, when| {
+        for (listener, path) in lock(&network.listeners).iter_mut().zip(Path::ALL) {
+            listener.listen(|source, when| {
                 let number = (1..).zip(&mut self.detectors);
                 let mut of = number.filter(|(n, _)| IpAddr::V4(network.address(path as u8, *n)) == source);
                 if let Some((_, detector)) = of.next() {
@@ -278,8 +278,7 @@ impl Supervisor {
     /// The roles once no other thread is about to change them.
     fn settled(&self) -> std::sync::MutexGuard<'_, Roles> {
         let roles = lock(&self.shared.roles);
-        let waiting = self.shared.changed.wait_timeout_while(roles, SETTLE_WITHIN, |roles| roles.busy);
-        waiting.unwrap_or_else(PoisonError::into_inner).0
+        wait_timeout_while(&self.shared.changed, roles, SETTLE_WITHIN, |roles| roles.busy)
     }
 
     /// The primary is dead: the secondary goes live, or the guest is booted again.

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use vtax_load::LatencyHistogram;
 use vtax_plan::model::NetPath;
+use vtax_sys::sync::lock;
 use vtax_sys::usage::thread_cpu;
 use vtax_sys::{Context as _, sched};
 use vtax_units::{Bytes, CpuSet, Nanos};
@@ -122,7 +123,7 @@ impl LinkEmulator {
 
     /// What happened so far, by direction.
     pub(crate) fn stats(&self) -> [DirectionStats; 2] {
-        [0, 1].map(|side| self.shared.stats[side].lock().unwrap_or_else(PoisonError::into_inner).clone())
+        [0, 1].map(|side| lock(&self.shared.stats[side]).clone())
     }
 
     /// CPU time the thread has used.
@@ -214,7 +215,7 @@ impl Relay {
             }
         }
         if frames > 0 {
-            let mut stats = self.shared.stats[side].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut stats = lock(&self.shared.stats[side]);
             stats.frames += frames;
             stats.lost += lost;
             stats.dropped += dropped;
@@ -229,7 +230,7 @@ impl Relay {
         if queue.frames.front().is_none_or(|held| held.due > now) {
             return;
         }
-        let mut stats = self.shared.stats[side].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stats = lock(&self.shared.stats[side]);
         while queue.frames.front().is_some_and(|held| held.due <= now) {
             let Some(held) = queue.frames.pop_front() else { break };
             queue.bytes -= held.frame.len();

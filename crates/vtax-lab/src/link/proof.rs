@@ -18,7 +18,7 @@ use vtax_load::{ArrivalProcess, Control};
 use vtax_plan::model::NetPath;
 use vtax_probe::noise::{Disturbance, StealWatch};
 use vtax_sys::{NetNs, SysError, chain};
-use vtax_units::{BitRate, Bytes, CpuSet, Nanos, Rate};
+use vtax_units::{BitRate, Bytes, CpuSet, Nanos, Rate, fact};
 
 use super::{Emulation, LinkEmulator, LinkProperties};
 use crate::error::{LabError, Result, While};
@@ -80,19 +80,19 @@ impl Proofs {
 impl Proof {
     pub(crate) fn facts(&self) -> BTreeMap<String, String> {
         let mut facts = BTreeMap::new();
-        let mut add = |key: &str, value: String| facts.insert(format!("path.proof.{key}"), value);
+        let mut add = |what: &str, asked: String, measured: String| {
+            facts.insert(fact::asked(what), asked);
+            facts.insert(fact::proved(what), measured);
+        };
         if let Some([asked, measured]) = self.rate {
-            add("goodput_bits_asked", format!("{asked:.0}"));
-            add("goodput_bits", format!("{measured:.0}"));
+            add(fact::PROOF_GOODPUT, format!("{asked:.0}"), format!("{measured:.0}"));
         }
         if let Some([asked, measured]) = self.delay {
-            add("delay_ns_asked", asked.0.to_string());
-            add("delay_ns", measured.0.to_string());
+            add(fact::PROOF_DELAY, asked.0.to_string(), measured.0.to_string());
         }
         if let Some(([asked, measured], packets)) = self.loss {
-            add("loss_asked", asked.to_string());
-            add("loss", format!("{measured:.6}"));
-            add("loss_packets", packets.to_string());
+            add(fact::PROOF_LOSS, asked.to_string(), format!("{measured:.6}"));
+            facts.insert(fact::proved("loss_packets"), packets.to_string());
         }
         facts
     }
@@ -213,6 +213,8 @@ impl<'a> Bench<'a> {
         let stop = AtomicBool::new(false);
         let [near, far] = &self.ends;
         let target = self.target;
+        // Where the threads can't be bound they may get in each other's way. Then the link shows less than it can do, and is refused
+        // with what it showed.
         let serving = || {
             let _ = vtax_sys::sched::bind_this_thread(self.cpus[1]);
             let listener =

@@ -42,7 +42,7 @@ impl LinkProperties {
         }
     }
 
-    /// The same without a limit.
+    /// The properties without a limit of the rate.
     #[must_use]
     pub const fn unlimited(self) -> Self {
         Self { rate: None, queue: None, ..self }

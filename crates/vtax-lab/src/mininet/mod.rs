@@ -101,8 +101,7 @@ impl Network {
             .mount_tmpfs("/tmp", "mode=1777", false)
             .mount_tmpfs("/run", "mode=755", false)
             .mount_tmpfs("/var/tmp", "mode=1777", true)
-            .write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1")
-            .write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")
+            .without_ipv6()
             .fd(theirs, 3);
         let daemon = Daemon::start("mininet", spawn, cpus)?;
         daemon.wait_ready(START_WITHIN, || has_come(&channel))?;

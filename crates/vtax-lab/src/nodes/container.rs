@@ -1,8 +1,8 @@
 //! Container nodes: the agent in a container of an OCI runtime.
 
-use vtax_sys::NetNs;
 use vtax_sys::cgroup::RunGroups;
-use vtax_units::CpuSet;
+use vtax_sys::{NetNs, sysctl};
+use vtax_units::{CpuSet, fact};
 
 use crate::agent_program::{AgentProgram, DIRECTORY};
 use crate::attachment::Attachment;
@@ -25,9 +25,7 @@ pub(crate) fn start(
     let what = || format!("build node {}", spec.name);
     let netns = NetNs::create().during(what)?;
     let quiet = netns.run(|| {
-        for which in ["all", "default"] {
-            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
-        }
+        sysctl::disable_ipv6_everywhere();
         Ok(())
     });
     quiet.during(what)?;
@@ -49,7 +47,7 @@ pub(crate) fn start(
     let running = containers.start(&container, &netns, Some(theirs), &output)?;
     let runtime = containers.runtime();
     let facts = [
-        ("container.runtime", format!("{} {}", runtime.name, runtime.version)),
+        (fact::CONTAINER_RUNTIME, format!("{} {}", runtime.name, runtime.version)),
         ("container.seccomp", if runtime.seccomp { "on" } else { "refused here" }.to_owned()),
     ];
     // From here on the node is a guard: what fails below takes it down.

@@ -51,10 +51,7 @@ pub(crate) fn start(
         .mount_tmpfs("/run", "mode=755", false)
         .mount_tmpfs("/dev/shm", "mode=1777", true);
     if interfaces.is_some() {
-        // No neighbour or router discovery: packets that no workload sent.
-        for which in ["all", "default"] {
-            spawn = spawn.write(&format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
-        }
+        spawn = spawn.without_ipv6();
     }
     let disk = spec.disk.as_ref().map(Disk::directory).transpose()?;
     let (process, channel, output, group) = launch(spawn, groups, spec)?;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use vtax_plan::model::{FaultTolerance, FtMode, VmOptions};
 use vtax_sys::sched;
-use vtax_units::CpuSet;
+use vtax_units::{CpuSet, fact};
 use vtax_vm::ft::Mode;
 use vtax_vm::ft::heartbeat::DetectorSettings;
 
 use crate::agent_program::DIRECTORY;
 use crate::attachment::Attachment;
 use crate::budget::{Allocation, Enforced};
-use crate::error::Result;
+use crate::error::{Result, While};
 use crate::fabric::{Fabric, Switch};
 use crate::ft::{FtPair, PairBase, PairMode, PairSpec, PairTask};
 use crate::link::LinkProperties;
@@ -70,21 +70,32 @@ fn spare_cpus(allowed: &CpuSet, allocation: &Allocation) -> Option<CpuSet> {
     Some(CpuSet::of(free)).filter(|cpus| !cpus.is_empty())
 }
 
-/// Builds a pair whose guest is a node with an agent, plugged into a switch. It isn't protected yet.
+/// What a protected virtual machine is built from.
+pub(crate) struct ProtectedVm<'a> {
+    pub(crate) base: PairBase<'a>,
+    pub(crate) node: &'a NodeSpec,
+    pub(crate) vm: &'a VmOptions,
+    pub(crate) ft: &'a FaultTolerance,
+    pub(crate) allocation: &'a Allocation,
+    /// Of the service's network.
+    pub(crate) link: LinkProperties,
+}
+
+/// Builds a pair whose guest is a node with an agent, plugged into a switch. It isn't protected yet. What people must know of it is
+/// added to `notes`.
 pub(crate) fn start(
-    base: PairBase<'_>,
-    node: &NodeSpec,
-    (vm, ft): (&VmOptions, &FaultTolerance),
-    allocation: &Allocation,
-    (fabric, switch): (&mut Fabric, &mut Switch),
-    (link, notes): (LinkProperties, &mut Vec<String>),
+    asked: ProtectedVm<'_>,
+    fabric: &mut Fabric,
+    switch: &mut Switch,
+    notes: &mut Vec<String>,
 ) -> Result<Node> {
+    let ProtectedVm { base, node, vm, ft, allocation, link } = asked;
     let mut spec = spec_of(&node.name, vm, ft);
     spec.memory = node.memory.unwrap_or(vm.memory);
     spec.mtu = link.mtu;
     spec.service_rate = link.rate;
     spec.vcpus = vm.vcpus.unwrap_or_else(|| u32::try_from(node.cpus.len()).unwrap_or(1)).max(1);
-    let allowed = sched::allowed_cpus().unwrap_or_default();
+    let allowed = sched::allowed_cpus().during(|| "find this host's CPUs".to_owned())?;
     let spare = spare_cpus(&allowed, allocation);
     if spare.is_none() && ft.mode.has_secondary() {
         notes.push(format!(
@@ -97,7 +108,7 @@ pub(crate) fn start(
     for (number, cpus) in spec.hosts.iter_mut().enumerate() {
         *cpus = if number == 0 { node.cpus.clone() } else { others.clone() };
     }
-    let mut guest_facts = base.guest.facts();
+    let mut guest_facts = base.template.facts();
     super::vm::card_facts(spec.nic, &mut guest_facts);
     let pair = FtPair::start(base, fabric, switch, spec)?;
     node_of(node.name.clone(), guest_facts, pair)
@@ -106,7 +117,7 @@ pub(crate) fn start(
 fn node_of(name: String, mut facts: BTreeMap<String, String>, mut pair: FtPair) -> Result<Node> {
     let (channel, interfaces) = (pair.take_channel(), pair.interfaces().to_vec());
     if let Some(primary) = pair.primary() {
-        facts.insert("vm.command".to_owned(), primary.command().join(" "));
+        facts.insert(fact::VM_COMMAND.to_owned(), primary.command().join(" "));
     }
     let held = pair.enforced()?;
     for (host, enforced) in &held {

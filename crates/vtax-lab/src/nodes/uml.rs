@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vtax_sys::cgroup::{NodeGroup, RunGroups};
-use vtax_sys::check::Check;
+use vtax_sys::check::{Check, name};
 use vtax_sys::spawn::Spawn;
 use vtax_sys::{Namespaces, NetNs, chain};
 use vtax_units::Bytes;
@@ -134,7 +134,7 @@ pub(crate) fn prove(uml: &Uml) -> Result<()> {
 
 /// What `vtax doctor` says of it.
 pub(crate) fn check() -> Check {
-    const NAME: &str = "user-mode Linux";
+    const NAME: &str = name::USER_MODE_LINUX;
     let proved = Uml::prepare(Path::new("/proc/self/exe"))
         .map_err(LabError::NoUml)
         .and_then(|uml| prove(&uml).map(|()| format!("{} {}", uml.program().display(), uml.release())));

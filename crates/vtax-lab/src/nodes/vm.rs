@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use vtax_plan::model::{NicModel, NicTuning, Vhost};
 use vtax_sys::cgroup::{NodeGroup, RunGroups};
-use vtax_units::Bytes;
-use vtax_vm::{Guest, Vm, VmConfig, VmNic, VmNicModel, VmNicOptions};
+use vtax_units::{Bytes, fact};
+use vtax_vm::{GuestTemplate, Vm, VmConfig, VmNic, VmNicModel, VmNicOptions};
 
 use crate::agent_program::{DIRECTORY, group_for};
 use crate::attachment::Attachment;
@@ -29,9 +29,9 @@ pub(crate) const fn card(model: NicModel) -> VmNicModel {
 
 /// Facts about the card of a system under test, which replace what is so of all guests of the run.
 pub(crate) fn card_facts(model: NicModel, facts: &mut BTreeMap<String, String>) {
-    facts.insert("vm.nic".to_owned(), model.word().to_owned());
+    facts.insert(fact::VM_NIC.to_owned(), model.word().to_owned());
     if !card(model).suits_vhost() {
-        facts.insert("vm.vhost_net".to_owned(), "false".to_owned());
+        facts.insert(fact::VM_VHOST_NET.to_owned(), "false".to_owned());
     }
 }
 
@@ -48,16 +48,16 @@ const fn options(tuning: NicTuning) -> VmNicOptions {
 /// Facts about what is unusual about a card.
 fn tuning_facts(tuning: NicTuning, facts: &mut BTreeMap<String, String>) {
     if !tuning.is_usual() {
-        facts.insert("vm.nic.tuning".to_owned(), tuning.words());
+        facts.insert(fact::VM_NIC_TUNING.to_owned(), tuning.words());
     }
     if let Some(vhost) = options(tuning).vhost {
-        facts.insert("vm.vhost_net".to_owned(), vhost.to_string());
+        facts.insert(fact::VM_VHOST_NET.to_owned(), vhost.to_string());
     }
 }
 
 /// Starts one virtual machine node.
 pub(crate) fn start(
-    guest: &Arc<Guest>,
+    template: &Arc<GuestTemplate>,
     groups: Option<&RunGroups>,
     spec: &NodeSpec,
     vcpus: u32,
@@ -89,20 +89,20 @@ pub(crate) fn start(
         memory_file,
         balloon: spec.balloon,
     };
-    let started = Vm::start(guest, config).and_then(|vm| Ok((vm.agent_stream()?, vm)));
+    let started = Vm::start(template, config).and_then(|vm| Ok((vm.agent_stream()?, vm)));
     let (channel, vm) = started.map_err(|source| {
         // The first error tells more than a group that can't be removed.
         let _ = group.as_ref().map(NodeGroup::remove);
         LabError::Vm { node: node(), source }
     })?;
-    let mut facts = guest.facts();
-    facts.insert("vm.command".to_owned(), vm.command().join(" "));
+    let mut facts = template.facts();
+    facts.insert(fact::VM_COMMAND.to_owned(), vm.command().join(" "));
     for (model, tuning) in cards {
         card_facts(model, &mut facts);
         tuning_facts(tuning, &mut facts);
     }
-    facts.extend(disk.as_ref().map(|disk| ("vm.disk".to_owned(), disk.words())));
-    facts.insert("vm.memory_overhead_allowed".to_owned(), QEMU_OVERHEAD.to_string());
+    facts.extend(disk.as_ref().map(|disk| (fact::VM_DISK.to_owned(), disk.words())));
+    facts.insert(fact::VM_MEMORY_OVERHEAD_ALLOWED.to_owned(), QEMU_OVERHEAD.to_string());
     let mut node = Node {
         attachment: Attachment { name: node(), netns: None, interfaces: Some(interfaces) },
         enforced: Enforced::default(),

@@ -6,11 +6,12 @@ mod controller;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use vtax_plan::model::{Controller as Kind, Datapath, OvsOptions, SdnOptions, WhenLost};
 use vtax_sys::spawn::Spawn;
+use vtax_sys::sync::lock;
 use vtax_units::CpuSet;
 
 use crate::error::{LabError, OnPath, Result};
@@ -209,7 +210,7 @@ impl Ovs {
     }
 
     fn controller(&self) -> std::sync::MutexGuard<'_, Option<Controller>> {
-        self.controller.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.controller)
     }
 
     /// Kills the controller; the bridge goes on as it was told to for that case.
@@ -226,7 +227,7 @@ impl Ovs {
     /// What there is to say about it now.
     pub(crate) fn facts(&self) -> BTreeMap<String, String> {
         let mut facts = self.facts.clone();
-        let alive = self.switch.lock().unwrap_or_else(PoisonError::into_inner).alive();
+        let alive = lock(&self.switch).alive();
         facts.insert("path.ovs.alive".to_owned(), alive.to_string());
         let controller = self.controller();
         let Some(controller) = controller.as_ref() else { return facts };
@@ -246,7 +247,7 @@ impl Ovs {
         let target = Files(&self.directory).path("switch.ctl");
         let exit = Files(&self.directory).command(APPCTL, ["-t", &target, "exit", "--cleanup"])?;
         let left = APPCTL.run(exit, PATIENCE);
-        let mut switch = self.switch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut switch = lock(&self.switch);
         if left.is_ok() {
             switch.ended_within(PATIENCE);
         }

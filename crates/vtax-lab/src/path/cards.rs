@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use vtax_agent::message::{Hop, InterfaceSetup, Route};
 use vtax_agent::network::{BY_PORTS, SEVERAL_CARDS};
+use vtax_sys::sysctl;
 
 use super::Placed;
 use crate::attachment::Attachment;
@@ -36,7 +37,7 @@ pub(super) fn tell_apart(sut: &mut Attachment, fabric: &mut Fabric) -> Option<Ip
         // In a container its agent can't. Where this is refused, that is the agent's to say.
         let _ = inside.run(|| {
             for (setting, value) in SEVERAL_CARDS.into_iter().chain([BY_PORTS]) {
-                let _ = std::fs::write(format!("/proc/sys/net/ipv4/{setting}"), value);
+                let _ = sysctl::set(&format!("ipv4/{setting}"), value);
             }
             Ok(())
         });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vtax_plan::model::ETHERNET_MTU;
 use vtax_sys::netlink::{Mac, Netlink, Request, Veth, VethEnd, create_veth, set_up};
-use vtax_sys::{Context as _, NetNs, ethtool};
+use vtax_sys::{NetNs, ethtool, sysctl};
 
 use crate::attachment::Attachment;
 use crate::error::{Result, While};
@@ -18,16 +18,12 @@ pub(super) fn create() -> Result<NetNs> {
     let what = || "make a host in the middle of the path".to_owned();
     let inside = NetNs::create().during(what)?;
     let prepare = || {
-        for which in ["all", "default"] {
-            // Kernels without IPv6 have no such file, and nothing to switch off.
-            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
-        }
+        sysctl::disable_ipv6_everywhere();
         // Rules are for what is routed: frames that a bridge passes on are none of theirs. Where the kernel's bridges know no
         // rules, there is no such file.
-        let _ = std::fs::write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0");
+        let _ = sysctl::set("bridge/bridge-nf-call-iptables", "0");
         // A host may have both ends of an emulated link in it: each answers for its own addresses alone.
-        let arp = "/proc/sys/net/ipv4/conf/all/arp_ignore";
-        std::fs::write(arp, "1").context("write", arp)?;
+        sysctl::set("ipv4/conf/all/arp_ignore", "1")?;
         Netlink::open()?.send(set_up("lo"))
     };
     inside.run(prepare).during(what)?;
@@ -51,8 +47,7 @@ pub(super) fn cable() -> Request {
 
 /// Has a host pass on what isn't for itself.
 pub(super) fn forward(inside: &NetNs) -> Result<()> {
-    let file = "/proc/sys/net/ipv4/ip_forward";
-    let set = || std::fs::write(file, "1").context("write", file);
+    let set = || sysctl::set("ipv4/ip_forward", "1");
     inside.run(set).during(|| "have a host in the middle of the path forward".to_owned())
 }
 
@@ -82,8 +77,7 @@ impl Carrier {
         configure_from_outside(&[&ends[0], &ends[1]])?;
         let inside = |end: &Attachment| -> Result<Arc<NetNs>> {
             let what = || format!("hold {}", end.name);
-            let netns = end.netns.as_ref().map(NetNs::try_clone).transpose().during(what)?;
-            let netns = netns.ok_or(crate::error::LabError::OnlyNative { kind: "networked" })?;
+            let netns = end.own_netns()?.try_clone().during(what)?;
             if !properties.offloads {
                 netns.run(|| ethtool::set_all(CABLE, false)).during(what)?;
             }

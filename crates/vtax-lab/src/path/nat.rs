@@ -65,10 +65,10 @@ impl PathBuilder for Nat {
             inner = bridge.name().to_owned();
             Ok(Switches { far: Some(bridge), ..Switches::one(Fabric::add_door()) })
         })?;
-        let failed = || LabError::OnlyNative { kind: "networked" };
-        let fabric = built.fabric.as_mut().ok_or_else(failed)?;
+        let fabric = built.network()?;
         let gateway = address(fabric.take_host());
-        let ports = Ports { outer: fabric.door().ok_or_else(failed)?, inner: &inner };
+        let outer = fabric.own_door()?.to_owned();
+        let ports = Ports { outer: &outer, inner: &inner };
         let slot = site.slot.number();
         let systems = built.suts.iter().enumerate();
         let published: Vec<_> = systems.map(|(number, sut)| (public(slot, number), sut.address)).collect();

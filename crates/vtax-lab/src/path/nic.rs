@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use vtax_agent::ssh;
 use vtax_agent::streams::Streams;
 use vtax_plan::model::NicOptions;
 use vtax_sys::netlink::Netlink;
@@ -125,12 +126,9 @@ impl Nic<'_> {
             Some(vtax) => RemoteProgram::There(vtax),
             None => RemoteProgram::Sent(&agent.program),
         };
-        let command = agent.args[1..].join(" ");
-        there.agent(
-            spec,
-            &program,
-            &format!("{command} --node {} --fd 0 --lease --dir \"$d/node\"", spec.name),
-        )
+        let words = agent.args[1..].iter().map(String::as_str).chain(["--node", &spec.name]);
+        let words: Vec<String> = words.map(ssh::quoted).collect();
+        there.agent(spec, &program, &format!("{} --fd 0 --lease --dir \"$d/node\"", words.join(" ")))
     }
 }
 

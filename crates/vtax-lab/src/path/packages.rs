@@ -1,7 +1,7 @@
 //! Packages of the programs that paths are made of.
 
 use vtax_plan::model::{CardSharing, Controller, MininetSwitch, OvsOptions, UserNetwork};
-use vtax_sys::check::Check;
+use vtax_sys::check::{Check, name};
 use vtax_sys::{caps, chain};
 use vtax_topology::blueprint::Needs;
 
@@ -75,26 +75,30 @@ pub fn lab_packages() -> Vec<PathPackage> {
 /// What paths can be built of here, for `vtax doctor`, where that is no matter of namespaces.
 #[must_use]
 pub fn checks() -> Vec<Check> {
-    let point = |name: &str, found: &str, obstacle: Option<String>| match obstacle {
+    let point = |name: String, found: &str, obstacle: Option<String>| match obstacle {
         None => Check::ok(name, found),
         Some(reason) => Check::missing(name, reason, INSTALL),
     };
     let open_vswitch = match ovs::obstacle(OvsOptions::default()) {
-        Some(reason) => Check::missing("path ovs", reason, INSTALL),
-        None if ovs::kernel_has_datapath() => Check::ok("path ovs", "Open vSwitch, in the kernel"),
+        Some(reason) => Check::missing(name::path("ovs"), reason, INSTALL),
+        None if ovs::kernel_has_datapath() => Check::ok(name::path("ovs"), "Open vSwitch, in the kernel"),
         None => Check::degraded(
-            "path ovs",
+            name::path("ovs"),
             "Open vSwitch, in user space: this kernel has no datapath for it",
             "sudo modprobe openvswitch",
         ),
     };
+    let sdn = |word: &str, controller| {
+        let name = name::path(&format!("sdn ({word})"));
+        point(name, "installed", ovs::controller_obstacle(controller))
+    };
     let ssh = Program { name: "ssh", package: "openssh-client" };
     vec![
         open_vswitch,
-        point("path sdn (testcontroller)", "installed", ovs::controller_obstacle(Controller::Testcontroller)),
-        point("path sdn (os-ken)", "installed", ovs::controller_obstacle(Controller::OsKen)),
-        point("addresses by DHCP", "dnsmasq is installed", dhcp::obstacle()),
-        point("path nic", "ssh is installed", ssh.find().err().map(|e| e.to_string())),
+        sdn("testcontroller", Controller::Testcontroller),
+        sdn("os-ken", Controller::OsKen),
+        point("addresses by DHCP".to_owned(), "dnsmasq is installed", dhcp::obstacle()),
+        point(name::path("nic"), "ssh is installed", ssh.find().err().map(|e| e.to_string())),
     ]
 }
 
@@ -102,8 +106,8 @@ pub fn checks() -> Vec<Check> {
 /// controller, as a run has it, since some of it is another there for an ordinary user.
 pub(crate) fn kernel_checks() -> Vec<Check> {
     let point = |word: &str, found: &str, obstacle: Option<String>, fix: &str| match obstacle {
-        None => Check::ok(format!("path {word}"), found),
-        Some(reason) => Check::missing(format!("path {word}"), reason, fix),
+        None => Check::ok(name::path(word), found),
+        Some(reason) => Check::missing(name::path(word), reason, fix),
     };
     let sharing = |sharing: CardSharing| {
         let (word, fix) = match sharing {
@@ -135,7 +139,7 @@ const NAT_MODULES: &str = "sudo modprobe -a nf_tables nft_chain_nat nft_nat nft_
 
 /// A path that was tried: what isn't installed can be, what the kernel refused it may have a module for.
 fn tried(word: &str, found: &str, outcome: Result<()>, modules: &str) -> Check {
-    let name = format!("path {word}");
+    let name = name::path(word);
     match outcome {
         Ok(()) => Check::ok(name, found),
         Err(missing @ LabError::NotInstalled { .. }) => Check::missing(name, missing.to_string(), INSTALL),
@@ -146,13 +150,13 @@ fn tried(word: &str, found: &str, outcome: Result<()>, modules: &str) -> Check {
 /// Whether routers can be had, and where those of an MPLS VPN would run.
 fn routers() -> Check {
     if !vtax_router::installed() {
-        return Check::missing("path routed", "FRR is not installed", "vtax setup --labs");
+        return Check::missing(name::path("routed"), "FRR is not installed", "vtax setup --labs");
     }
     let vpn = Needs { labels: true, vrfs: true, tunnels: true, routers: true, wires: false };
     match vtax_router::obstacle(vpn) {
-        None => Check::ok("path routed", "FRR, and a kernel with MPLS and VRF"),
+        None => Check::ok(name::path("routed"), "FRR, and a kernel with MPLS and VRF"),
         Some(reason) => Check::degraded(
-            "path routed",
+            name::path("routed"),
             format!("FRR; topologies with MPLS or VRF run in a guest: {reason}"),
             "sudo modprobe -a mpls_router mpls_iptunnel vrf ip_gre",
         ),

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use vtax_sys::NetNs;
+use vtax_units::fact;
 
 use super::passage::{self, Passage};
 use super::routed::RoutedSetup;
@@ -74,8 +75,8 @@ impl PathParts {
             passed.up += found.up;
             passed.down += found.down;
         }
-        let facts = [("path.proof.passed_up", passed.up), ("path.proof.passed_down", passed.down)];
-        self.add_facts(facts.map(|(key, packets)| (key.to_owned(), packets.to_string())));
+        let facts = [("passed_up", passed.up), ("passed_down", passed.down)];
+        self.add_facts(facts.map(|(key, packets)| (fact::proved(key), packets.to_string())));
         Ok(())
     }
 

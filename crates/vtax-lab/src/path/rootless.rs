@@ -21,7 +21,7 @@ use super::passage::{Passage, Passed};
 use super::path_builder::{PathBuilder, no_routers, one_system};
 use super::site::{Built, Site};
 use super::switched::{self, Switches};
-use crate::error::{LabError, OnPath, Result, While};
+use crate::error::{OnPath, Result, While};
 use crate::fabric::Fabric;
 use crate::lab::Lab;
 use crate::naming::{HOP_PREFIX, PREFIX, address, hop_address, mac_of};
@@ -88,8 +88,8 @@ impl PathBuilder for Rootless {
         let mut built = switched::build_on(site, path, fabric, |_, _, _| {
             Ok(Switches { far: Some(Fabric::add_program()), ..Switches::one(Fabric::add_door()) })
         })?;
-        let failed = || LabError::OnlyNative { kind: "networked" };
-        let door = built.fabric.as_ref().and_then(Fabric::door).ok_or_else(failed)?.to_owned();
+        let fabric = built.network()?;
+        let (door, gateway) = (fabric.own_door()?.to_owned(), address(fabric.take_host()));
         let public = hop_address(slot, 0, HOST);
         let what = || "address the host of a network in user space".to_owned();
         let mut netlink = Netlink::open_in(&host).during(what)?;
@@ -99,14 +99,10 @@ impl PathBuilder for Rootless {
             setup.addresses = vec![(hop_address(slot, 0, CLIENT), HOP_PREFIX)];
         }
         let sut = &mut built.suts[0];
-        let inside = sut.node.netns().ok_or_else(failed)?.try_clone().during(what)?;
-        let system = System {
-            mtu: path.sut_mtu.unwrap_or(path.mtu),
-            port,
-            address: sut.address,
-            gateway: address(built.fabric.as_mut().ok_or_else(failed)?.take_host()),
-        };
-        let process = Process::start(site, self.0, (&host, &door, public), &system, inside)?;
+        let inside = sut.node.attachment.own_netns()?.try_clone().during(what)?;
+        let system = System { mtu: path.sut_mtu.unwrap_or(path.mtu), port, address: sut.address, gateway };
+        let process =
+            Process::start(site, self.0, &Outer { host: &host, door: &door, public }, &system, inside)?;
         sut.address = process.address;
         for setup in sut.node.attachment.interfaces.iter_mut().flatten() {
             // It is addressed already.
@@ -125,6 +121,16 @@ impl PathBuilder for Rootless {
             ("path.mtu.inside".to_owned(), inside.to_string()),
         ]
     }
+}
+
+/// What is outside of the system, where a process has its other end.
+struct Outer<'a> {
+    /// The host's network.
+    host: &'a NetNs,
+    /// The interface of the host that leads to the client.
+    door: &'a str,
+    /// The host's address there, at which the system's port is published.
+    public: IpAddr,
 }
 
 /// The system that a process works for.
@@ -153,7 +159,7 @@ impl Process {
     fn start(
         site: &mut Site<'_>,
         network: UserNetwork,
-        (host, door, public): (&NetNs, &str, IpAddr),
+        outer: &Outer<'_>,
         system: &System,
         inside: NetNs,
     ) -> Result<Self> {
@@ -162,10 +168,11 @@ impl Process {
         // What a killed one left.
         let _ = std::fs::remove_file(&socket);
         let arguments = match network {
-            UserNetwork::Pasta => pasta(door, system),
+            UserNetwork::Pasta => pasta(outer.door, system),
             UserNetwork::Slirp4netns => slirp4netns(&socket, system),
         };
-        let spawn = program(network).command(arguments)?.join_net(host.try_clone().during(what)?.into());
+        let spawn =
+            program(network).command(arguments)?.join_net(outer.host.try_clone().during(what)?.into());
         let spawn = spawn.fd(inside.try_clone().during(what)?.into(), SYSTEM);
         let daemon = Daemon::start(network.word(), spawn, &site.suts[0].cpus)?;
         let has_interface = || {
@@ -177,7 +184,7 @@ impl Process {
             UserNetwork::Pasta => system.address,
             UserNetwork::Slirp4netns => {
                 daemon.wait_ready(MADE_WITHIN, || socket.exists())?;
-                publish(&socket, public, system.port).map_err(|how| daemon.told(how))?;
+                publish(&socket, outer.public, system.port).map_err(|how| daemon.told(how))?;
                 SLIRP_GUEST
             }
         };

@@ -6,9 +6,9 @@ use vtax_agent::message::{DoorSetup, Route};
 use vtax_plan::model::NetPath;
 use vtax_topology::blueprint::Needs;
 use vtax_topology::builtin::topology;
-use vtax_topology::options::{Choice, Place, RoutedOptions};
+use vtax_topology::options::{Choice, RoutedOptions, RouterHost};
 use vtax_topology::{Blueprint, Prefix, Topology};
-use vtax_units::{Bytes, CpuSet, Nanos};
+use vtax_units::{Bytes, CpuSet, Nanos, fact};
 
 use super::parts::PathParts;
 use super::path_builder::{PathBuilder, no_routers};
@@ -77,9 +77,9 @@ fn place(options: &RoutedOptions) -> Result<Option<String>, String> {
         return Err(on_host().unwrap_or_else(|| "FRR is not installed".to_owned()));
     }
     match options.place {
-        Place::Host => on_host().map_or(Ok(None), Err),
-        Place::Guest => Ok(Some("as the plan says".to_owned())),
-        Place::Auto => Ok(on_host()),
+        RouterHost::Host => on_host().map_or(Ok(None), Err),
+        RouterHost::Guest => Ok(Some("as the plan says".to_owned())),
+        RouterHost::Auto => Ok(on_host()),
     }
 }
 
@@ -102,7 +102,7 @@ impl PathBuilder for Routed<'_> {
     fn obstacle(&self, lab: &Lab) -> Option<String> {
         match place(self.0) {
             Err(reason) => Some(reason),
-            Ok(Some(why)) if lab.guest().is_none() => Some(format!(
+            Ok(Some(why)) if lab.guest_template().is_none() => Some(format!(
                 "its routers need a guest ({why}), and none can be made here; `vtax setup` fetches what it takes"
             )),
             Ok(_) => None,
@@ -120,7 +120,7 @@ impl PathBuilder for Routed<'_> {
         let mut parts = PathParts::default();
         parts.add_facts(site.prove(path)?.facts());
         parts.add_facts(facts(guest.as_deref()));
-        parts.add_facts([("path.offloads".to_owned(), properties.offloads.to_string())]);
+        parts.add_facts([(fact::PATH_OFFLOADS.to_owned(), properties.offloads.to_string())]);
         let mut near = Switches::one(fabric.add_switch(path.mtu)?);
         if let Some(emulation) = Emulation::of(path) {
             parts.emulator = Some(near.emulate(&mut fabric, emulation, site, properties)?);
@@ -176,7 +176,7 @@ fn facts(guest: Option<&str>) -> [(String, String); 2] {
         None => ("host", "its kernel has what the topology needs"),
         Some(why) => ("guest", why),
     };
-    [("path.place".to_owned(), place.to_owned()), ("path.place.why".to_owned(), why.to_owned())]
+    [(fact::PATH_PLACE.to_owned(), place.to_owned()), ("path.place.why".to_owned(), why.to_owned())]
 }
 
 /// Gives a node its address on an edge's network, so many above the router's, and the router as its way to everywhere
@@ -227,5 +227,10 @@ fn holder(
     let doors = ["client", "sut"].into_iter().zip(interfaces);
     let doors: Vec<DoorSetup> =
         doors.map(|(door, setup)| DoorSetup { door: door.to_owned(), find: setup.find }).collect();
-    if doors.len() == 2 { Ok((node, doors)) } else { Err(LabError::OnlyNative { kind: "networked" }) }
+    if doors.len() == 2 {
+        Ok((node, doors))
+    } else {
+        let what = format!("the routers' node of path {} has not two interfaces", site.path().name);
+        Err(LabError::Defect { what })
+    }
 }

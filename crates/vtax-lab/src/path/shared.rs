@@ -10,7 +10,7 @@ use super::passage::{Passage, Passed};
 use super::path_builder::{PathBuilder, no_routers};
 use super::site::{Built, Site};
 use super::switched::{self, Switches};
-use crate::error::{LabError, Result, While};
+use crate::error::{Result, While};
 use crate::fabric::Fabric;
 use crate::lab::Lab;
 use crate::spec::TestbedSpec;
@@ -55,10 +55,9 @@ impl PathBuilder for Shared {
             let card = Fabric::share_door(kernel(self.0));
             Ok(Switches { far: Some(card), ..Switches::one(Fabric::add_door()) })
         })?;
-        let failed = || LabError::OnlyNative { kind: "networked" };
-        let parent = built.fabric.as_ref().and_then(Fabric::door).ok_or_else(failed)?.to_owned();
+        let parent = built.network()?.own_door()?.to_owned();
         let hold = |netns: &NetNs| netns.try_clone().during(|| "hold a system's network".to_owned());
-        let systems = built.suts.iter().map(|sut| hold(sut.node.netns().ok_or_else(failed)?));
+        let systems = built.suts.iter().map(|sut| hold(sut.node.attachment.own_netns()?));
         let systems = systems.collect::<Result<Vec<_>>>()?;
         built.parts.passage = Some(Box::new(Card { sharing: self.0, parent, systems }));
         Ok(built)

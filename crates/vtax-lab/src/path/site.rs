@@ -49,7 +49,7 @@ impl<'a> Site<'a> {
         Ok(self.lab.fabric()?.for_slot(self.slot.number()))
     }
 
-    /// The same inside this network namespace.
+    /// Switches and cables of this testbed, inside this network namespace.
     pub(crate) fn fabric_in(&mut self, inside: &Arc<NetNs>) -> Result<Fabric> {
         Ok(self.lab.fabric_in(Some(Arc::clone(inside)))?.for_slot(self.slot.number()))
     }
@@ -90,6 +90,18 @@ pub(crate) struct Built {
     pub(crate) fabric: Option<Fabric>,
 }
 
+impl Built {
+    /// The network that its nodes are plugged into.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Defect`] where it was built without.
+    pub(crate) fn network(&mut self) -> Result<&mut Fabric> {
+        let missing = || LabError::Defect { what: "a path was built without its network".to_owned() };
+        self.fabric.as_mut().ok_or_else(missing)
+    }
+}
+
 /// A node at its end of a path.
 pub(crate) struct Placed {
     pub(crate) node: Node,
@@ -100,9 +112,9 @@ pub(crate) struct Placed {
 
 /// The newest interface of a node of namespaces.
 pub(crate) fn newest_end(node: &Node) -> Result<End> {
-    let refused = || LabError::OnlyNative { kind: "networked" };
-    let netns = node.netns().ok_or_else(refused)?;
-    let interface = node.interfaces().and_then(|all| all.last()).ok_or_else(refused)?.name.clone();
+    let missing = || LabError::Defect { what: format!("node {} has no interface on its path", node.name()) };
+    let netns = node.attachment.own_netns()?;
+    let interface = node.interfaces().and_then(|all| all.last()).ok_or_else(missing)?.name.clone();
     let netns = netns.try_clone().during(|| format!("look into node {}", node.name()))?;
     Ok(End::Inside { netns, interface })
 }

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vtax_plan::model::{Addressing, EnvironmentKind, NetPath, StartOrder, VmOptions, Wiring};
+use vtax_units::fact;
 
 use super::cards;
 use super::parts::PathParts;
@@ -17,7 +18,7 @@ use crate::error::{LabError, Result};
 use crate::fabric::{Fabric, Switch, VmPort};
 use crate::link::{Emulation, LinkEmulator, LinkProperties};
 use crate::node::Node;
-use crate::nodes;
+use crate::nodes::protected::{self, ProtectedVm};
 use crate::ovs::Ovs;
 use crate::spec::NodeSpec;
 
@@ -97,7 +98,7 @@ pub(super) fn build_on(
     let near = shared(path);
     let mut parts = PathParts::default();
     parts.add_facts(site.prove(path)?.facts());
-    parts.add_facts([("path.offloads".to_owned(), path.offloads.to_string())]);
+    parts.add_facts([(fact::PATH_OFFLOADS.to_owned(), path.offloads.to_string())]);
     let mut switches = make(site, &mut fabric, path)?;
     parts.ovs = switches.ovs.clone();
     if let Some(emulation) = Emulation::of(path) {
@@ -219,16 +220,9 @@ pub(super) fn plug_sut(
     let mut node = match &site.spec.suts[number].environment.kind {
         EnvironmentKind::Vm(vm @ VmOptions { fault_tolerance: Some(ft), .. }) => {
             let base = site.lab.pair_base(&spec.name)?;
-            let network = (&mut *fabric, &mut *switch);
-            let notes = &mut site.notes;
-            let node = nodes::protected::start(
-                base,
-                &spec,
-                (vm, ft),
-                site.allocation,
-                network,
-                (properties, notes),
-            )?;
+            let (node, allocation) = (&spec, site.allocation);
+            let asked = ProtectedVm { base, node, vm, ft, allocation, link: properties };
+            let node = protected::start(asked, fabric, switch, &mut site.notes)?;
             let address = node.pair().map_or(IpAddr::from([0; 4]), |pair| pair.address());
             // Its cards come and go with its hosts.
             return Ok(Placed { node, address, ends: Vec::new() });

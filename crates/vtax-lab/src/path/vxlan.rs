@@ -99,7 +99,10 @@ impl Tunnel {
         for (number, switch) in switches.into_iter().enumerate() {
             let address = |of: usize| match carrier.addresses[of] {
                 IpAddr::V4(address) => Ok(address),
-                IpAddr::V6(_) => Err(LabError::OnlyNative { kind: "networked" }),
+                IpAddr::V6(address) => {
+                    let what = format!("a VXLAN tunnel, which is built over IPv4, has an end at {address}");
+                    Err(LabError::Defect { what })
+                }
             };
             let mut netlink = Netlink::open_in(&carrier.hosts[number]).during(what)?;
             let by = netlink.link(CABLE).during(what)?.index;

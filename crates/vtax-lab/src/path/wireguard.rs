@@ -16,7 +16,7 @@ use super::passage::{Passage, Passed};
 use super::path_builder::{PathBuilder, no_routers, one_system};
 use super::site::{Built, Site};
 use super::switched::{self, Switches};
-use crate::error::{LabError, Result, While};
+use crate::error::{Result, While};
 use crate::fabric::Fabric;
 use crate::lab::Lab;
 use crate::link::LinkProperties;
@@ -61,12 +61,10 @@ impl PathBuilder for Wireguard {
         let mut built = switched::build_on(site, &inner, fabric, |_, _, _| {
             Ok(Switches { far: Some(Fabric::add_program()), ..Switches::one(Fabric::add_program()) })
         })?;
-        let failed = || LabError::OnlyNative { kind: "networked" };
-        let fabric = built.fabric.as_mut().ok_or_else(failed)?;
-        let carrier = Carrier::create(fabric, site.slot.number(), LinkProperties::of(path))?;
+        let carrier = Carrier::create(built.network()?, site.slot.number(), LinkProperties::of(path))?;
         let nodes = [&built.client, &built.suts[0].node];
         let hold = |number: usize| -> Result<NetNs> {
-            let inside = nodes[number].netns().ok_or_else(failed)?;
+            let inside = nodes[number].attachment.own_netns()?;
             inside.try_clone().during(|| format!("hold the network of {}", nodes[number].name()))
         };
         let tunnel = Tunnel::join(carrier, [hold(0)?, hold(1)?])?;

@@ -22,10 +22,10 @@ use vtax_lab::{Fabric, Isolation, Lab, LabOptions, LinkProperties, Node, NodeSpe
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::ControllerOptions;
 use vtax_sys::require::{Need, need};
-use vtax_sys::{Ended, NetNs};
+use vtax_sys::{NetNs, ProcessExit};
 use vtax_units::Nanos;
 use vtax_vm::ft::Mode;
-use vtax_vm::{Cache, Guest, GuestOptions, GuestRoot, Qemu};
+use vtax_vm::{Cache, GuestRoot, GuestTemplate, GuestTemplateOptions, Qemu};
 
 /// No case may take longer, whatever the host is busy with: one that does hangs. An idle host needs a tenth.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
@@ -83,15 +83,15 @@ fn main() {
     // All of them, whatever fails.
     let mut failed = Vec::new();
     if CASES.iter().any(|(name, _)| wanted(name)) {
-        let guest = guest(&qemu, GuestRoot::Nothing);
+        let template = guest_template(&qemu, GuestRoot::Nothing);
         for (name, case) in CASES.into_iter().filter(|(name, _)| wanted(name)) {
-            failed.extend((!run(name, &guest, case)).then_some(name));
+            failed.extend((!run(name, &template, case)).then_some(name));
         }
     }
     for (name, services, case) in image::CASES.into_iter().filter(|(name, ..)| wanted(name)) {
         let image = image::make(services);
-        let guest = guest(&qemu, GuestRoot::Image(image.path.clone()));
-        failed.extend((!run(name, &guest, case)).then_some(name));
+        let template = guest_template(&qemu, GuestRoot::Image(image.path.clone()));
+        failed.extend((!run(name, &template, case)).then_some(name));
     }
     if wanted(residue::NAME) {
         residue::killed_leaves_nothing();
@@ -112,18 +112,19 @@ fn pair_qemu() -> Option<Qemu> {
     }
 }
 
-fn guest(qemu: &Qemu, root: GuestRoot) -> Arc<Guest> {
+fn guest_template(qemu: &Qemu, root: GuestRoot) -> Arc<GuestTemplate> {
     // Drivers of the cards that not every guest has.
     let modules = ["e1000e", "e1000", "8139cp"].map(str::to_owned).to_vec();
-    let options = GuestOptions { root, qemu: Some(qemu.clone()), modules, ..GuestOptions::of_user() };
-    Arc::new(Guest::prepare(&options).expect("this host can prepare guests"))
+    let options =
+        GuestTemplateOptions { root, qemu: Some(qemu.clone()), modules, ..GuestTemplateOptions::of_user() };
+    Arc::new(GuestTemplate::prepare(&options).expect("this host can prepare guests"))
 }
 
 /// Runs a case; whether it went well. QEMU crashes by itself now and then as a pair ends, which is no failure of what is tested: the
 /// supervisor has said so then, and the case is run again.
-fn run(name: &str, guest: &Arc<Guest>, case: Case) -> bool {
+fn run(name: &str, template: &Arc<GuestTemplate>, case: Case) -> bool {
     for _ in 0..MOST_CRASHES {
-        match run_once(name, guest, case) {
+        match run_once(name, template, case) {
             Some(ok) => return ok,
             // The suite's summary looks for the last words.
             None => println!(
@@ -135,21 +136,21 @@ fn run(name: &str, guest: &Arc<Guest>, case: Case) -> bool {
 }
 
 /// Runs a case in a controller of its own, with control groups; whether it went well, `None` where QEMU crashed by itself.
-fn run_once(name: &str, guest: &Arc<Guest>, case: Case) -> Option<bool> {
+fn run_once(name: &str, template: &Arc<GuestTemplate>, case: Case) -> Option<bool> {
     let started = Instant::now();
-    let guest = Arc::clone(guest);
+    let template = Arc::clone(template);
     let ended = vtax_testkit::in_controller(ControllerOptions::for_this_process(), move |groups| {
         // A busy host must not decide about times (sched(7), autogroup); refused to ordinary users.
         let _ = std::fs::write("/proc/self/autogroup", "-10");
-        let mut world = World::new(guest, groups);
+        let mut world = World::new(template, groups);
         case(&mut world);
     });
     let ended = ended.unwrap();
-    if ended == Ended::Exited(QEMU_CRASHED) {
+    if ended == ProcessExit::Exited(QEMU_CRASHED) {
         return None;
     }
     let took = started.elapsed();
-    let ok = ended == Ended::Exited(0) && took < LIMIT;
+    let ok = ended == ProcessExit::Exited(0) && took < LIMIT;
     let word = if ok { "ok" } else { "FAILED" };
     println!("test {name} ... {word} ({:.1} s, {ended:?})", took.as_secs_f64());
     Some(ok)
@@ -165,9 +166,9 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(guest: Arc<Guest>, groups: RunGroups) -> Self {
+    pub(crate) fn new(template: Arc<GuestTemplate>, groups: RunGroups) -> Self {
         let mut options = LabOptions::new(Isolation::Namespaces);
-        options.guest = Some(guest);
+        options.guest_template = Some(template);
         options.groups = Some(groups.clone());
         options.agent_program = PathBuf::from("/proc/self/exe");
         options.agent_args = vec!["fault_tolerance".into(), "agent".into()];

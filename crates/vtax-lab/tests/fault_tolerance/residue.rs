@@ -12,7 +12,7 @@ use vtax_units::Bytes;
 use vtax_vm::ft::Mode;
 use vtax_vm::{GuestRoot, Qemu};
 
-use crate::{World, guest};
+use crate::{World, guest_template};
 
 pub(crate) const NAME: &str = "residue: kill -9 while a pair stands leaves nothing";
 /// Word on the command line of the process that is killed.
@@ -23,13 +23,13 @@ const GONE_WITHIN: Duration = Duration::from_secs(15);
 
 /// Keeps a protected pair until it is killed.
 pub(crate) fn front(qemu: &Qemu) {
-    let guest = guest(qemu, GuestRoot::Nothing);
+    let template = guest_template(qemu, GuestRoot::Nothing);
     let mut groups = RunGroups::of_this_process();
     let keeper = groups.make().unwrap();
     let inside = groups.clone();
     let controller = start_controller(ControllerOptions::for_this_process(), move |own| {
         own.end_with_front().unwrap();
-        let mut world = World::new(guest, inside);
+        let mut world = World::new(template, inside);
         let mut spec = PairSpec::new("sut", PairMode::Checkpoints(Mode::Kemari), PairTask::Witness);
         spec.disk = Some(Bytes::from_mib(16));
         let pair = world.pair(spec);

@@ -62,14 +62,14 @@ pub(crate) fn guests(lab: &mut Lab) {
     let mut stage = Stage::build(lab, &TestbedSpec { balloons: true, ..two(&vm, path.clone()) });
     leased(&mut stage);
     let left = [Some(Bytes::from_mib(176)), None];
-    let took = stage.testbed.leave_memory(&left).unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e)));
+    let took = stage.testbed.resize_balloons(&left).unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e)));
     println!("  a balloon took 80 MiB within {took:?}");
     assert!(took[0].is_some() && took[1].is_none());
     let now = |stage: &Stage, at: usize| stage.testbed.suts[at].node.vm().unwrap().memory_left().unwrap();
     assert_eq!([now(&stage, 0), now(&stage, 1)], [Bytes::from_mib(176), memory]);
     stage.aim = 0;
     stage.carries(1e6, Duration::from_millis(500));
-    let back = stage.testbed.leave_memory(&[Some(memory), None]);
+    let back = stage.testbed.resize_balloons(&[Some(memory), None]);
     assert!(back.is_ok(), "{back:?}");
     stage.end();
     without_one(lab, &vm);
@@ -78,7 +78,7 @@ pub(crate) fn guests(lab: &mut Lab) {
 /// A guest without a balloon can't be asked to give anything.
 fn without_one(lab: &mut Lab, vm: &EnvironmentKind) {
     let stage = Stage::build(lab, &spec(vm.clone(), NetPath::new("plain", PathKind::Bridge)));
-    let refused = stage.testbed.leave_memory(&[Some(Bytes::from_mib(176))]).unwrap_err();
+    let refused = stage.testbed.resize_balloons(&[Some(Bytes::from_mib(176))]).unwrap_err();
     let refused = vtax_sys::chain(&refused);
     assert!(refused.contains("balloon"), "{refused}");
     stage.end();

@@ -28,7 +28,7 @@ pub(crate) fn case(lab: &mut Lab) {
     for (kind, routers) in [(PathKind::Direct, 1), (PathKind::Bridge, 1), (PathKind::Bridge, 3)] {
         let mut stage = Stage::build(lab, &routed(kind.clone(), routers));
         let round_trip = stage.ping();
-        let names: Vec<&str> = stage.testbed.between.iter().map(Node::name).collect();
+        let names: Vec<&str> = stage.testbed.routers.iter().map(Node::name).collect();
         println!("  {kind:?}: client, {}, sut; {round_trip}", names.join(", "));
         assert_eq!(names.len(), routers);
         stage.carries(50e6, Duration::from_millis(300));
@@ -99,14 +99,14 @@ pub(crate) fn ipv6(lab: &mut Lab) {
     let mut testbed = lab.build(&routed(PathKind::Direct, 1)).unwrap();
     let setups = |node: &Node| node.interfaces().unwrap().to_vec();
     let [client] = setups(&testbed.client).try_into().unwrap();
-    let [near, far]: [InterfaceSetup; 2] = setups(&testbed.between[0]).try_into().unwrap();
+    let [near, far]: [InterfaceSetup; 2] = setups(&testbed.routers[0]).try_into().unwrap();
     let [sut] = setups(&testbed.the_sut().node).try_into().unwrap();
     let all = [
         vec![with_ipv6(client, address(0, 1), Some((1, address(0, 2))))],
         vec![with_ipv6(near, address(0, 2), None), with_ipv6(far, address(1, 1), None)],
         vec![with_ipv6(sut, address(1, 2), Some((0, address(1, 1))))],
     ];
-    let nodes = [&mut testbed.client, &mut testbed.between[0]];
+    let nodes = [&mut testbed.client, &mut testbed.routers[0]];
     let mut agents: Vec<_> = nodes.into_iter().map(crate::stage::talk).collect();
     agents.push(crate::stage::talk(&mut testbed.the_sut_mut().node));
     for (agent, setup) in agents.iter().zip(all) {

@@ -19,11 +19,11 @@ use vtax_plan::model::{
     Budget, CommandService, Environment, EnvironmentKind, NetPath, Ready, Service, ServiceKind,
 };
 use vtax_router::Raised;
-use vtax_sys::Ended;
+use vtax_sys::ProcessExit;
 use vtax_sys::controller::ControllerOptions;
 use vtax_testkit::build_undisturbed;
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
-use vtax_vm::Guest;
+use vtax_vm::GuestTemplate;
 
 pub(crate) const PORT: u16 = 5202;
 /// A guest under emulation on a busy host has been seen to take 20 s to its first answer.
@@ -51,8 +51,11 @@ pub(crate) fn serve(address: &str) {
 }
 
 /// Calls `work` with a lab in a controller, as a run does.
-pub(crate) fn within(guest: Option<Arc<Guest>>, work: fn(&mut Lab)) {
-    in_controller(move |options| work(&mut Lab::new(LabOptions { guest, ..options }).unwrap()));
+pub(crate) fn within(template: Option<Arc<GuestTemplate>>, work: fn(&mut Lab)) {
+    in_controller(move |options| {
+        let options = LabOptions { guest_template: template, ..options };
+        work(&mut Lab::new(options).unwrap());
+    });
 }
 
 /// Calls `work` in a controller with what a lab is made from.
@@ -60,7 +63,7 @@ pub(crate) fn in_controller(work: impl FnOnce(LabOptions)) {
     let ended = vtax_testkit::in_controller(ControllerOptions::for_this_process(), |groups| {
         work(LabOptions { groups: Some(groups), ..LabOptions::new(Isolation::Namespaces) });
     });
-    assert_eq!(ended.unwrap(), Ended::Exited(0));
+    assert_eq!(ended.unwrap(), ProcessExit::Exited(0));
 }
 
 pub(crate) fn spec(kind: EnvironmentKind, path: NetPath) -> TestbedSpec {
@@ -80,7 +83,7 @@ pub(crate) struct Stage {
     /// Where their services listen.
     pub(crate) targets: Vec<SocketAddr>,
     /// Agents of the routers.
-    pub(crate) between: Vec<Client>,
+    pub(crate) routers: Vec<Client>,
     /// What each system under test says of its network cards.
     pub(crate) cards: Vec<Vec<CardFacts>>,
     /// What was said where the path's routers were brought up.
@@ -138,14 +141,14 @@ impl Stage {
     /// With this service on each system under test.
     pub(crate) fn with(mut testbed: Testbed, service: impl Fn(&Node) -> Service) -> Self {
         let client = talk(&mut testbed.client);
-        let between: Vec<Client> = testbed.between.iter_mut().map(talk).collect();
+        let routers: Vec<Client> = testbed.routers.iter_mut().map(talk).collect();
         let suts: Vec<Client> = testbed.suts.iter_mut().map(|sut| talk(&mut sut.node)).collect();
         greet(&client, &testbed.client);
-        between.iter().zip(&testbed.between).for_each(|(agent, node)| drop(greet(agent, node)));
+        routers.iter().zip(&testbed.routers).for_each(|(agent, node)| drop(greet(agent, node)));
         let cards = suts.iter().zip(&testbed.suts).map(|(agent, sut)| greet(agent, &sut.node)).collect();
         let raised = testbed.routed().map(|(setup, _)| {
             let (blueprint, doors) = (setup.blueprint.clone(), setup.doors.clone());
-            let raised = between[0].raise_topology(blueprint, doors, setup.patience, setup.cpus_kept());
+            let raised = routers[0].raise_topology(blueprint, doors, setup.patience, setup.cpus_kept());
             raised.unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e)))
         });
         testbed.settle_routers().unwrap();
@@ -159,7 +162,7 @@ impl Stage {
         let reached = |(number, own)| testbed.reached_at(number, own);
         let targets: Vec<SocketAddr> = listening.enumerate().map(reached).collect();
         testbed.prove_path(&targets).unwrap_or_else(|e| panic!("{}", vtax_sys::chain(&e)));
-        Self { testbed, client, suts, targets, between, cards, raised, aim: 0 }
+        Self { testbed, client, suts, targets, routers, cards, raised, aim: 0 }
     }
 
     fn run(

@@ -11,7 +11,7 @@ use vtax_topology::expect::Stage as Reached;
 use vtax_topology::frr::Daemon;
 use vtax_topology::hops::{Hops, Part};
 use vtax_topology::options::{
-    Choice, Custom, CustomLink, CustomRouter, LeafSpine, MplsVpn, Place, RoutedOptions, Speaks, Timers,
+    Choice, Custom, CustomLink, CustomRouter, LeafSpine, MplsVpn, RoutedOptions, RouterHost, Speaks, Timers,
 };
 use vtax_topology::timeline::{Entry, Source};
 use vtax_units::Nanos;
@@ -21,7 +21,7 @@ use crate::stage::{Stage, spec};
 /// In this time routers find another way, on any machine.
 const SURELY: Duration = Duration::from_secs(30);
 
-fn routed(topology: Choice, place: Place) -> TestbedSpec {
+fn routed(topology: Choice, place: RouterHost) -> TestbedSpec {
     let kind = PathKind::Routed(Box::new(RoutedOptions { topology, place, hops: false }));
     spec(EnvironmentKind::Native, NetPath::new("routed", kind))
 }
@@ -33,7 +33,7 @@ fn has_frr() -> bool {
 impl Stage {
     fn inject(&self, event: Event) -> Nanos {
         let words = event.to_string();
-        self.between[0].inject_event(event).unwrap_or_else(|e| panic!("{words}: {}", vtax_sys::chain(&e)))
+        self.routers[0].inject_event(event).unwrap_or_else(|e| panic!("{words}: {}", vtax_sys::chain(&e)))
     }
 }
 
@@ -42,7 +42,7 @@ impl Stage {
     fn told_since(&self, at: Nanos, such: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         let until = Instant::now() + SURELY;
         loop {
-            let entries = self.between[0].timeline(at, unix_time()).unwrap();
+            let entries = self.routers[0].timeline(at, unix_time()).unwrap();
             if entries.iter().any(&such) || Instant::now() > until {
                 return entries;
             }
@@ -54,9 +54,9 @@ impl Stage {
 impl Stage {
     /// What captures at every hop say of a transfer.
     fn hops(&mut self) -> Hops {
-        self.between[0].watch_hops().unwrap();
+        self.routers[0].watch_hops().unwrap();
         self.tcp(Duration::from_millis(500));
-        let hops = self.between[0].hops().unwrap();
+        let hops = self.routers[0].hops().unwrap();
         println!("  {hops:?}");
         assert_eq!(hops.problem, None);
         hops
@@ -89,7 +89,7 @@ pub(crate) fn fabric(lab: &mut Lab) {
         return;
     }
     let fabric = LeafSpine { bfd: true, ..LeafSpine::default() };
-    let mut stage = Stage::build(lab, &routed(Choice::LeafSpine(fabric), Place::Host));
+    let mut stage = Stage::build(lab, &routed(Choice::LeafSpine(fabric), RouterHost::Host));
     let raised = stage.raised.clone().unwrap();
     println!("  {raised:?}");
     assert_eq!(raised.ttl, Some(63));
@@ -112,14 +112,14 @@ pub(crate) fn fabric(lab: &mut Lab) {
         assert!(way.len() == 2 + spines && (1..=2).contains(&spines), "{way:?}");
         assert_eq!([way[0], way[way.len() - 1]], [first, last]);
     }
-    let missing = stage.between[0].hops().unwrap_err();
+    let missing = stage.routers[0].hops().unwrap_err();
     assert!(vtax_sys::chain(&missing).contains("are not being watched"), "{missing}");
     // One spine is enough, whichever it is; silence is seen by BFD only.
     for spine in ["spine1", "spine2"] {
         let (link, from) = (format!("leaf1-{spine}"), Some("leaf1".to_owned()));
         let at = stage.inject(Event::Lossy { link: link.clone(), from, of_a_million: ALL });
         assert!(stage.answers(SURELY), "without {spine}");
-        let entries = stage.between[0].timeline(at, unix_time()).unwrap();
+        let entries = stage.routers[0].timeline(at, unix_time()).unwrap();
         assert!(
             entries.iter().any(|e| e.source == Source::Fault && e.text.starts_with("lossy: ")),
             "{entries:?}"
@@ -134,7 +134,7 @@ pub(crate) fn fabric(lab: &mut Lab) {
     assert!(stage.answers(SURELY), "without BGP at spine1");
     stage.inject(Event::RestoreRouter { router: spine() });
     assert!(stage.answers(SURELY));
-    let unknown = stage.between[0].inject_event(cut("leaf1-leaf2")).unwrap_err();
+    let unknown = stage.routers[0].inject_event(cut("leaf1-leaf2")).unwrap_err();
     assert!(vtax_sys::chain(&unknown).contains("there is no link `leaf1-leaf2`"), "{unknown}");
     stage.end();
 }
@@ -169,9 +169,9 @@ pub(crate) fn cuts(lab: &mut Lab) {
         // OSPF misses its neighbour after 40 s.
         timers: Timers::Standard,
     };
-    let stage = Stage::build(lab, &routed(Choice::Custom(pair), Place::Host));
+    let stage = Stage::build(lab, &routed(Choice::Custom(pair), RouterHost::Host));
     let interval = Nanos::from_millis(1);
-    stage.between[0].start_streams(interval).unwrap();
+    stage.routers[0].start_streams(interval).unwrap();
     let (mut times, mut bounds) = (Vec::new(), Vec::new());
     for length in [100, 1_000, 5_000].map(Duration::from_millis) {
         std::thread::sleep(Duration::from_millis(300));
@@ -188,7 +188,7 @@ pub(crate) fn cuts(lab: &mut Lab) {
         bounds.push([ended.saturating_sub(silent), whole.saturating_sub(begun)]);
         times.push((begun, unix_time()));
     }
-    let found = stage.between[0].stop_streams(times).unwrap();
+    let found = stage.routers[0].stop_streams(times).unwrap();
     assert_eq!(found.convergence.len(), bounds.len());
     for ([up, down], [shortest, longest]) in found.convergence.iter().zip(bounds) {
         println!("  between {shortest} and {longest}: {up:?}, probes late by {}", found.late);
@@ -215,7 +215,7 @@ pub(crate) fn ring(lab: &mut Lab) {
         bfd: false,
         timers: Default::default(),
     };
-    let mut stage = Stage::build(lab, &routed(Choice::Custom(ring), Place::Auto));
+    let mut stage = Stage::build(lab, &routed(Choice::Custom(ring), RouterHost::Auto));
     let raised = stage.raised.clone().unwrap();
     println!("  {raised:?}");
     // Neighbours on the short way; OSPF may have found the way round first.
@@ -243,8 +243,8 @@ pub(crate) fn ring(lab: &mut Lab) {
     stage.inject(restore("west-east"));
     stage.inject(Event::RestoreRouter { router: "north".to_owned() });
     assert!(stage.answers(SURELY));
-    let (well, _, output) = stage.between[0].execute("west", &["ip", "route"].map(str::to_owned)).unwrap();
-    assert!(well && output.contains("10.95.0.0/16"), "{output}");
+    let done = stage.routers[0].execute("west", &["ip", "route"].map(str::to_owned)).unwrap();
+    assert!(done.success && done.output.contains("10.95.0.0/16"), "{}", done.output);
     stage.end();
 }
 
@@ -253,7 +253,7 @@ pub(crate) fn vpn(lab: &mut Lab) {
     if !has_frr() {
         return;
     }
-    let mut stage = Stage::build(lab, &routed(Choice::MplsVpn(MplsVpn::default()), Place::Guest));
+    let mut stage = Stage::build(lab, &routed(Choice::MplsVpn(MplsVpn::default()), RouterHost::Guest));
     let raised = stage.raised.clone().unwrap();
     println!("  {raised:?}");
     assert_eq!(raised.labels.len(), 2);

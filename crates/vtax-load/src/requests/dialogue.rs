@@ -12,11 +12,13 @@
 //! [`Connection`](Dialogue::Connection) when the request is written, in a queue that holds `depth` entries, and
 //! compared when the answer is read; a wrong one is an [`Answer`] with another outcome than
 //! [`Outcome::Ok`]. **Random choice** (keys, sizes) needs a generator in the dialogue itself, seeded by the
-//! number of its worker. **Speaking**: a dialogue that has more to send than its requests (a handshake, a body in
-//! pieces), or whose requests follow each other after pauses, says so ([`SPEAKS`](Dialogue::SPEAKS)). All that this
-//! takes is compiled away for the others. **Streams**: a dialogue whose answers come in any order
-//! ([`ANY_ORDER`](Dialogue::ANY_ORDER)) gives each request a place in its connection, and tells of what ended by it. It
-//! [speaks](Dialogue::SPEAKS), and all that it sends goes that way, so that the requests of a connection go out together.
+//! number of its worker. **Sending besides requests**: a dialogue that has more to send than its requests (a handshake, a
+//! body in pieces), or whose requests follow each other after pauses, says so
+//! ([`SENDS_BESIDES_REQUESTS`](Dialogue::SENDS_BESIDES_REQUESTS)). All that this takes is compiled away for the others.
+//! **Streams**: a dialogue whose answers come in any order
+//! ([`ANSWERS_IN_ANY_ORDER`](Dialogue::ANSWERS_IN_ANY_ORDER)) gives each request a place in its connection, and tells of
+//! what ended by it. It sends besides requests, and all that it sends goes that way, so that the requests of a connection
+//! go out together.
 
 use std::fmt::Debug;
 
@@ -28,12 +30,15 @@ pub(crate) trait Dialogue: Send {
     /// What is remembered of a connection while it is open.
     type Connection: Default + Debug + Send;
 
-    /// Whether [`speak`](Self::speak) and what stands beside it mean anything.
-    const SPEAKS: bool = false;
+    /// Whether it has more to send than its requests, or requests that follow each other after pauses. Only then the engine
+    /// calls [`set_now`](Self::set_now), [`connecting`](Self::connecting), [`connected`](Self::connected),
+    /// [`write_besides`](Self::write_besides), [`is_open`](Self::is_open),
+    /// [`server_may_send_unasked`](Self::server_may_send_unasked) and [`next_request_in`](Self::next_request_in).
+    const SENDS_BESIDES_REQUESTS: bool = false;
 
     /// Whether answers come in any order. Then [`take`](Self::take) and [`read`](Self::read) use all bytes and have no answer, which
-    /// [`next`](Self::next) tells, and what [`write`](Self::write) has to send is asked for by [`speak`](Self::speak).
-    const ANY_ORDER: bool = false;
+    /// [`next`](Self::next) tells, and what [`write`](Self::write) has to send is asked for by [`write_besides`](Self::write_besides).
+    const ANSWERS_IN_ANY_ORDER: bool = false;
 
     /// Requests that may be under way on one connection at once.
     fn depth(&self) -> u32 {
@@ -49,10 +54,10 @@ pub(crate) trait Dialogue: Send {
     /// What the requests under way failed of: the bytes are no answer.
     fn read(&mut self, connection: &mut Self::Connection, bytes: &[u8]) -> Result<Taken, Outcome>;
 
-    /// The same of bytes that may be overwritten, as deciphering in place does.
+    /// Takes bytes as [`read`](Self::read) does, and may overwrite them, as deciphering in place does.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     fn take(&mut self, connection: &mut Self::Connection, bytes: &mut [u8]) -> Result<Taken, Outcome> {
         self.read(connection, bytes)
     }
@@ -88,18 +93,18 @@ pub(crate) trait Dialogue: Send {
         None
     }
 
-    /// The time, in nanoseconds since the load's epoch. Only of one that speaks, as all that follows.
-    fn tell(&mut self, _now: u64) {}
+    /// Tells it the time, in nanoseconds since the load's epoch.
+    fn set_now(&mut self, _now: u64) {}
 
-    /// A connection is being made.
-    fn began(&mut self, _connection: &mut Self::Connection) {}
+    /// A connection is being made from now on.
+    fn connecting(&mut self, _connection: &mut Self::Connection) {}
 
     /// The connection is there, and nothing was sent on it.
     fn connected(&mut self, _connection: &mut Self::Connection) {}
 
     /// Appends what is to be sent next besides requests. Asked after each request and whenever bytes came, until there
     /// is nothing more, as long as the kernel takes what there is.
-    fn speak(&mut self, _connection: &mut Self::Connection, _out: &mut Vec<u8>) {}
+    fn write_besides(&mut self, _connection: &mut Self::Connection, _out: &mut Vec<u8>) {}
 
     /// Whether a connection that is there can take requests.
     fn is_open(&self, _connection: &Self::Connection) -> bool {
@@ -107,12 +112,12 @@ pub(crate) trait Dialogue: Send {
     }
 
     /// Whether the server may send what nobody asked for, also behind an answer.
-    fn heeds(&self, _connection: &Self::Connection) -> bool {
+    fn server_may_send_unasked(&self, _connection: &Self::Connection) -> bool {
         false
     }
 
     /// How long after the last answer its session goes on with a request, in nanoseconds; `None`: it is over.
-    fn follows(&mut self, _connection: &mut Self::Connection) -> Option<u64> {
+    fn next_request_in(&mut self, _connection: &mut Self::Connection) -> Option<u64> {
         None
     }
 

@@ -7,10 +7,10 @@ use super::dialogue::Dialogue;
 use super::merge::{Course, merge};
 use super::recorder::{Recorder, Window};
 use super::timetable::Finding;
-use super::worker::{Crew, Job, Worker};
+use super::worker::{Job, Worker, WorkerGroup};
 use super::{ConnectionPool, Model, RequestStep};
 use crate::drive::{self, EventLoop};
-use crate::{Arrivals, Control, LoadError, LoadResult};
+use crate::{Control, LoadError, LoadResult, StartTimes};
 
 /// From now to the epoch: time for all threads to be there.
 const LEAD_IN: Nanos = Nanos::from_millis(20);
@@ -64,19 +64,21 @@ pub(crate) fn run_together<D: Fn(usize) -> P, P: Dialogue>(
     let mut ready = Vec::with_capacity(cpus.len());
     for (number, cpu) in cpus.iter().enumerate() {
         let events = EventLoop::new()?;
-        let mut lanes = Vec::with_capacity(parts.len());
-        for (lane, (part, job)) in (0..).zip(parts.iter().zip(&jobs)) {
-            lanes.push(worker(part, job, (number, cpus.len()), (lane, events.sharing()?)));
+        let mut workers = Vec::with_capacity(parts.len());
+        for (index, (part, job)) in (0..).zip(parts.iter().zip(&jobs)) {
+            workers.push(worker(part, job, (number, cpus.len()), (index, events.sharing()?)));
         }
-        ready.push((*cpu, Crew::new(lanes)));
+        ready.push((*cpu, WorkerGroup::new(workers)));
     }
     let controls: Vec<&Control> = parts.iter().map(|part| part.control).collect();
     // A thread that fails ends all parts, as all of them wait for it.
-    let run = |crew: Crew<'_, P>| crew.run().inspect_err(|_| controls.iter().for_each(|each| each.cancel()));
+    let run = |group: WorkerGroup<'_, P>| {
+        group.run().inspect_err(|_| controls.iter().for_each(|each| each.cancel()))
+    };
     let found = drive::launch("load", ready, first.control, run)?;
     let mut of_parts: Vec<Vec<Finding>> = parts.iter().map(|_| Vec::with_capacity(cpus.len())).collect();
-    for crew in found {
-        of_parts.iter_mut().zip(crew).for_each(|(own, finding)| own.push(finding));
+    for group in found {
+        of_parts.iter_mut().zip(group).for_each(|(own, finding)| own.push(finding));
     }
     let results = parts.iter().zip(&jobs).zip(of_parts);
     results.map(|((part, job), findings)| merge(&course(part, job, &findings), findings)).collect()
@@ -92,7 +94,7 @@ fn worker<'a, D: Fn(usize) -> P, P: Dialogue>(
     let Part { load, step, control } = *part;
     let arrivals = match &step.model {
         Model::Open { arrivals, profile } => {
-            Some(Arrivals::new(*arrivals, profile, step.seed, number, workers))
+            Some(StartTimes::new(*arrivals, profile, step.seed, number, workers))
         }
         Model::Closed => None,
     };

@@ -59,6 +59,7 @@ pub(crate) fn merge(course: &Course, mut findings: Vec<Finding>) -> Result<LoadR
         generator,
         samples,
         details,
+        timeout: course.timeout,
     })
 }
 
@@ -141,6 +142,7 @@ fn merge_intervals(window: &Window, duration: Nanos, findings: &[Finding]) -> Ve
             start: Nanos(i * window.interval),
             counts: Counts::default(),
             latency: LatencyHistogram::new(),
+            begun: None,
         })
         .collect();
     for finding in findings {
@@ -151,6 +153,10 @@ fn merge_intervals(window: &Window, duration: Nanos, findings: &[Finding]) -> Ve
             for (value, count) in &sparse.latency {
                 interval.latency.record_n(*value, *count);
             }
+        }
+        for (i, begun) in finding.recorder.begun.iter().enumerate() {
+            let Some(interval) = intervals.get_mut(i.min(length - 1)) else { continue };
+            interval.begun.get_or_insert_default().add(begun);
         }
     }
     intervals

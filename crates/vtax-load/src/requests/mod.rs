@@ -13,7 +13,7 @@ mod worker;
 pub(crate) use dialogue::{Answer, Dialogue, Ended, Taken};
 pub(crate) use engine::{Part, Requests, run, run_together};
 pub(crate) use merge::{Course, merge};
-pub(crate) use recorder::{Outcome, Recorder, Window};
+pub(crate) use recorder::{Lateness, Outcome, Recorder, Window};
 pub use spec::{ConnectionPool, Model, RequestStep, Segment};
 pub(crate) use timetable::{Finding, Timetable, time_since};
 pub(crate) use worker::outcome_of;

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use vtax_units::Nanos;
 
 use crate::histogram::{LONGEST_NS, bounded};
-use crate::{ConnectionCounts, Counts, Progress, Sample};
+use crate::{Begun, ConnectionCounts, Counts, Errors, Progress, Sample};
 
 /// Samples are kept in pieces of this many, so that growing never copies.
 const SAMPLES_PER_PIECE: usize = 1 << 16;
@@ -25,6 +25,22 @@ pub(crate) enum Outcome {
     Stale,
     Corrupt,
     Unexpected,
+}
+
+/// How late a request starts, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lateness {
+    /// From its intended start.
+    pub(crate) total: u64,
+    /// The part of it that is the generator's own: all the time that there was room for it.
+    pub(crate) own: u64,
+}
+
+impl Lateness {
+    /// Of a request that starts `now` and was meant to at `intended`, where there has been room for it since `available_since`.
+    pub(crate) fn of(intended: u64, available_since: u64, now: u64) -> Self {
+        Self { total: now - intended, own: now - intended.max(available_since).min(now) }
+    }
 }
 
 /// The recorded stretch of time, in nanoseconds since the load's epoch.
@@ -52,6 +68,8 @@ pub(crate) struct Recorder {
     latency: Histogram<u64>,
     connections: ConnectionCounts,
     pub(crate) intervals: Vec<SparseInterval>,
+    /// What became of the requests that began in each interval.
+    pub(crate) begun: Vec<Begun>,
     pub(crate) lateness: Histogram<u64>,
     /// Lateness while a connection was free: the part that only the generator can have caused.
     pub(crate) own_lateness: Histogram<u64>,
@@ -79,6 +97,7 @@ impl Recorder {
             latency: histogram(),
             connections: ConnectionCounts::default(),
             intervals: Vec::with_capacity(intervals),
+            begun: vec![Begun::default(); intervals.max(1)],
             lateness: histogram(),
             own_lateness: histogram(),
             missed_own: 0,
@@ -119,19 +138,29 @@ impl Recorder {
         start >= self.window.from
     }
 
+    /// Where it is written down what becomes of a request that starts then.
+    fn begun_at(&mut self, start: u64) -> Option<&mut Begun> {
+        let interval = start.saturating_sub(self.window.from) / self.window.interval;
+        let last = self.begun.len().saturating_sub(1);
+        self.begun.get_mut(usize::try_from(interval).map_or(last, |interval| interval.min(last)))
+    }
+
     /// Whether this happens within the recorded time. What is still waited for after it goes on, but is no part of its rates.
     fn during(&self, now: u64) -> bool {
         self.recorded(now) && now < self.window.to
     }
 
-    /// A request starts. `late` is the lateness and the part of it that is the generator's own.
-    pub(crate) fn started(&mut self, start: u64, late: Option<(u64, u64)>) {
+    /// A request starts. It has no lateness where it starts as soon as it can.
+    pub(crate) fn started(&mut self, start: u64, late: Option<Lateness>) {
         self.progress.sent += 1;
         if self.recorded(start) {
             self.counts.intended += 1;
             self.counts.sent += 1;
-            if let Some((lateness, own)) = late {
-                self.lateness.saturating_record(lateness);
+            if let Some(begun) = self.begun_at(start) {
+                begun.sent += 1;
+            }
+            if let Some(Lateness { total, own }) = late {
+                self.lateness.saturating_record(total);
                 self.own_lateness.saturating_record(own);
             }
         }
@@ -144,6 +173,9 @@ impl Recorder {
             self.counts.intended += 1;
             self.counts.missed += 1;
             self.missed_own += u64::from(own);
+            if let Some(begun) = self.begun_at(start) {
+                begun.missed += 1;
+            }
         }
     }
 
@@ -159,9 +191,19 @@ impl Recorder {
         if !self.recorded(start) {
             return;
         }
-        if status >= 100 {
-            // RFC 9110 section 15: an unknown status is treated as a 5xx.
-            self.counts.status[usize::from(status / 100 - 1).min(4)] += 1;
+        // RFC 9110 section 15: an unknown status is treated as a 5xx.
+        let digit = (status >= 100).then(|| usize::from(status / 100 - 1).min(4));
+        if let Some(digit) = digit {
+            self.counts.status[digit] += 1;
+        }
+        if let Some(begun) = self.begun_at(start) {
+            if let Some(digit) = digit {
+                begun.status[digit] += 1;
+            }
+            match class_of(&mut begun.errors, outcome) {
+                Some(class) => *class += 1,
+                None => begun.ok += 1,
+            }
         }
         match outcome {
             Outcome::Ok => {
@@ -182,19 +224,33 @@ impl Recorder {
     pub(crate) fn unfinished(&mut self, start: u64) {
         if self.recorded(start) {
             self.counts.unfinished += 1;
+            if let Some(begun) = self.begun_at(start) {
+                begun.unfinished += 1;
+            }
         }
     }
 
-    /// The same of one whose answer might still have come in time.
+    /// The load has ended before the answer of a request came, which might still have come in time.
     pub(crate) fn cut_short(&mut self, start: u64) {
         self.unfinished(start);
-        self.counts.waiting += u64::from(self.recorded(start));
+        self.waiting(start);
     }
 
     /// A start that nothing had come of when the load ended; `in_time` says that something still might have.
     pub(crate) fn never_begun(&mut self, start: u64, in_time: bool) {
         self.missed(start, false);
-        self.counts.waiting += u64::from(in_time && self.recorded(start));
+        if in_time {
+            self.waiting(start);
+        }
+    }
+
+    fn waiting(&mut self, start: u64) {
+        if self.recorded(start) {
+            self.counts.waiting += 1;
+            if let Some(begun) = self.begun_at(start) {
+                begun.waiting += 1;
+            }
+        }
     }
 
     pub(crate) fn connected(&mut self, now: u64) {
@@ -231,23 +287,30 @@ impl Recorder {
 }
 
 fn count_failure(counts: &mut Counts, failure: Outcome, status: u16) {
-    let errors = &mut counts.errors;
-    let class = match failure {
-        Outcome::Ok => return,
+    if failure == Outcome::Status {
+        counts.failed_by_status(status);
+    } else if let Some(class) = class_of(&mut counts.errors, failure) {
+        *class += 1;
+    }
+}
+
+/// Where failures of this class are counted; `None` for a success.
+fn class_of(errors: &mut Errors, outcome: Outcome) -> Option<&mut u64> {
+    Some(match outcome {
+        Outcome::Ok => return None,
         Outcome::ClientTimeout => &mut errors.client_timeout,
         Outcome::Refused => &mut errors.refused,
         Outcome::Reset => &mut errors.reset,
         Outcome::NoDescriptors => &mut errors.no_descriptors,
         Outcome::NoAddresses => &mut errors.no_addresses,
         Outcome::Protocol => &mut errors.protocol,
-        Outcome::Status => return counts.failed_by_status(status),
+        Outcome::Status => &mut errors.status,
         Outcome::Other => &mut errors.other,
         Outcome::Lost => &mut errors.lost,
         Outcome::Stale => &mut errors.stale,
         Outcome::Corrupt => &mut errors.corrupt,
         Outcome::Unexpected => &mut errors.unexpected,
-    };
-    *class += 1;
+    })
 }
 
 fn keep(pieces: &mut Vec<Vec<Sample>>, sample: Sample) {
@@ -271,7 +334,7 @@ mod tests {
         let mut recorder = Recorder::new(window, Nanos::from_millis(1), true);
         for (start, end) in [(0, 50), (99, 150), (100, 120), (199, 250), (299, 400)] {
             recorder.tick(end);
-            recorder.started(start, Some((2, 1)));
+            recorder.started(start, Some(Lateness { total: 2, own: 1 }));
             recorder.ended(start, end, Outcome::Ok, 200);
         }
         recorder.started(250, None);
@@ -308,6 +371,32 @@ mod tests {
         let mut twice = counts.clone();
         twice.add(counts);
         assert_eq!(twice.waiting, 8);
+    }
+
+    #[test]
+    fn what_becomes_of_a_request_is_written_down_where_it_began() {
+        let window = Window { from: 100, to: 300, interval: 100 };
+        let mut recorder = Recorder::new(window, Nanos::from_millis(1), false);
+        for start in [99, 150, 160, 170, 199, 200, 299] {
+            recorder.started(start, None);
+        }
+        recorder.tick(250);
+        recorder.ended(99, 250, Outcome::Ok, 200);
+        recorder.ended(150, 250, Outcome::ClientTimeout, 0);
+        recorder.ended(160, 250, Outcome::Status, 503);
+        recorder.ended(170, 400, Outcome::Ok, 200);
+        recorder.ended(200, 250, Outcome::Ok, 200);
+        recorder.unfinished(199);
+        recorder.cut_short(299);
+        recorder.never_begun(298, true);
+        recorder.close();
+        let errors = Errors { client_timeout: 1, status: 1, ..Errors::default() };
+        let status = [0, 1, 0, 0, 1];
+        let first = Begun { sent: 4, ok: 1, errors, unfinished: 1, status, ..Begun::default() };
+        let status = [0, 1, 0, 0, 0];
+        let (unfinished, waiting) = (1, 2);
+        let second = Begun { sent: 2, missed: 1, ok: 1, unfinished, waiting, status, ..Begun::default() };
+        assert_eq!(recorder.begun, [first, second]);
     }
 
     /// A load waits for answers after its end: their bytes would be more than its time had.

@@ -7,7 +7,7 @@ use vtax_units::Nanos;
 
 use super::recorder::{Recorder, Window};
 use crate::drive::{Usage, Used};
-use crate::{Arrivals, Control, Details};
+use crate::{Control, Details, StartTimes};
 
 /// Longest sleep, so that a cancellation is seen.
 const SLEEP_MAX: u64 = 20_000_000;
@@ -24,7 +24,7 @@ pub(crate) struct Timetable<'a> {
     /// CLOCK_MONOTONIC at the start of the load.
     epoch: Nanos,
     /// `None` in a closed loop.
-    arrivals: Option<Peekable<Arrivals>>,
+    arrivals: Option<Peekable<StartTimes>>,
     /// The time, as it was last told.
     pub(crate) now: u64,
     /// When nothing more starts.
@@ -66,7 +66,7 @@ impl<'a> Timetable<'a> {
         window: Window,
         drain: u64,
         epoch: Nanos,
-        arrivals: Option<Arrivals>,
+        arrivals: Option<StartTimes>,
     ) -> Self {
         Self {
             control,
@@ -233,7 +233,7 @@ mod tests {
     fn starts_that_never_came_about_are_told_by_whether_they_still_might_have() {
         let (control, mut recorder) = (Control::new(), recorder());
         let profile = [Segment { from: Rate(1e9), to: Rate(1e9), duration: Nanos(300) }];
-        let arrivals = Arrivals::new(ArrivalProcess::Constant, &profile, 1, 0, 1);
+        let arrivals = StartTimes::new(ArrivalProcess::Constant, &profile, 1, 0, 1);
         let mut time = Timetable::new(&control, WINDOW, 50, Nanos::ZERO, Some(arrivals));
         // One a nanosecond until 300, of which those after 250 are younger than the timeout at 350.
         time.now = 350;
@@ -251,7 +251,7 @@ mod tests {
         for cancelled in [false, true] {
             let (control, mut recorder) = (Control::new(), recorder());
             let profile = [Segment { from: Rate(1e9), to: Rate(1e9), duration: Nanos(300) }];
-            let arrivals = Arrivals::new(ArrivalProcess::Constant, &profile, 1, 0, 1);
+            let arrivals = StartTimes::new(ArrivalProcess::Constant, &profile, 1, 0, 1);
             let mut time = Timetable::new(&control, WINDOW, 50, Nanos::ZERO, Some(arrivals));
             time.now = 150;
             if cancelled {

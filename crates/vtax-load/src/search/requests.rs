@@ -94,6 +94,7 @@ mod tests {
             generator: GeneratorUse::default(),
             samples: Vec::new(),
             details: None,
+            timeout: Nanos::ZERO,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The generator against vsftpd.
 
 use vtax_plan::model::{Backend, FtpServerOptions, Service, ServiceKind};
-use vtax_service::{Place, RunningService, missing};
+use vtax_service::{RunningService, StartContext, missing};
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn vsftpd_takes_every_mode_of_data_connections_and_resumed_tls() {
     let service = Service { name: "vsftpd".into(), kind, ready_timeout: timeout, stop_timeout: timeout };
     assert_eq!(missing(&service), None, "`vtax setup --tests` installs it");
     let directory = tempfile::tempdir().unwrap();
-    let place = Place {
+    let context = StartContext {
         address: Ipv4Addr::LOCALHOST.into(),
         directory: directory.path().join("service"),
         cpus: 1,
@@ -31,7 +31,7 @@ fn vsftpd_takes_every_mode_of_data_connections_and_resumed_tls() {
         disk: None,
         call_off: None,
     };
-    let running = RunningService::start(&service, None, &place, |_| {}).unwrap();
+    let running = RunningService::start(&service, None, &context, |_| {}).unwrap();
     let of = |data, tls| {
         let mut spec = spec(running.address(), FtpRequests { data, tls, ..requests() });
         spec.user = FtpServerOptions::USER.to_owned();

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use vtax_plan::model::{Service, ServiceKind};
-use vtax_service::{Place, RunningService, missing};
+use vtax_service::{RunningService, StartContext, missing};
 use vtax_units::Nanos;
 
 /// Starts it on the loopback, with its files in this directory.
@@ -23,7 +23,7 @@ pub(crate) fn start_with(
     let name = kind.facts().word.to_owned();
     let service = Service { name, kind, ready_timeout: Nanos::from_secs(30), stop_timeout };
     assert_eq!(missing(&service), None, "`vtax setup --tests` installs it");
-    let place = Place {
+    let context = StartContext {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         directory,
         cpus: 1,
@@ -33,5 +33,5 @@ pub(crate) fn start_with(
         disk: None,
         call_off: None,
     };
-    RunningService::start(&service, None, &place, |_| {}).unwrap()
+    RunningService::start(&service, None, &context, |_| {}).unwrap()
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use vtax_topology::RoutedOptions;
-use vtax_topology::options::{Backdoor, Choice, Place};
-use vtax_units::Nanos;
+use vtax_topology::options::{Backdoor, Choice, RouterHost};
+use vtax_units::{Nanos, counted};
 
 use super::requirement::Requirement;
 use crate::model::{
@@ -39,8 +39,8 @@ pub(super) fn require(path: &NetPath, needed: &mut BTreeSet<Requirement>) {
         PathKind::Routed(options) => {
             needed.insert(Requirement::Routers);
             match options.place {
-                Place::Host => {}
-                Place::Auto | Place::Guest => needed.extend([Requirement::Vm, Requirement::Kvm]),
+                RouterHost::Host => {}
+                RouterHost::Auto | RouterHost::Guest => needed.extend([Requirement::Vm, Requirement::Kvm]),
             }
         }
         PathKind::Nat(_) => {
@@ -195,35 +195,31 @@ fn routed(options: &RoutedOptions) -> String {
             let (client, sut) = (vpn.client.router(), vpn.sut.router());
             let mut text = format!(
                 "MPLS VPN with {} in the core, {backdoor}, from {client} to {sut}",
-                many(vpn.core, "P router")
+                counted(vpn.core, "P router")
             );
             if vpn.customers > 1 {
-                text.push_str(&format!(", {}", many(vpn.customers, "customer")));
+                text.push_str(&format!(", {}", counted(vpn.customers, "customer")));
             }
             if vpn.routes > 0 {
-                text.push_str(&format!(", {} more", many(vpn.routes, "route")));
+                text.push_str(&format!(", {} more", counted(vpn.routes, "route")));
             }
             with_bfd(text, vpn.bfd)
         }
         Choice::LeafSpine(fabric) => {
-            let (leaves, spines) = (fabric.leaves, many(fabric.spines, "spine"));
+            let (leaves, spines) = (fabric.leaves, counted(fabric.spines, "spine"));
             with_bfd(format!("fabric of {leaves} leaves and {spines}"), fabric.bfd)
         }
         Choice::Custom(written) => {
             let (routers, links) = (written.routers.len() as u32, written.links.len() as u32);
-            with_bfd(format!("{} and {}", many(routers, "router"), many(links, "link")), written.bfd)
+            with_bfd(format!("{} and {}", counted(routers, "router"), counted(links, "link")), written.bfd)
         }
     };
     let placed = match options.place {
-        Place::Auto => topology,
-        Place::Host => format!("{topology}, on the host"),
-        Place::Guest => format!("{topology}, in a guest of their own"),
+        RouterHost::Auto => topology,
+        RouterHost::Host => format!("{topology}, on the host"),
+        RouterHost::Guest => format!("{topology}, in a guest of their own"),
     };
     if options.hops { format!("{placed}, with captures at every hop") } else { placed }
-}
-
-fn many(count: u32, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn with_bfd(text: String, bfd: bool) -> String {

@@ -27,7 +27,7 @@ use crate::model::{
 
 /// Bytes per second that a disk is taken to move where nothing is known: an estimate of time only.
 const RATE_OF_DISKS: f64 = 100e6;
-/// The same for a guest under emulation.
+/// Bytes per second that a disk of a guest under emulation is taken to move.
 const RATE_EMULATED: f64 = 25e6;
 /// What it usually takes to read everything back after a load with faults.
 const READ_BACK: Nanos = Nanos::from_secs(3);

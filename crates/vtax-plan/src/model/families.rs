@@ -198,14 +198,14 @@ impl ServiceFacts<'static> {
         Self { word, words, protocol: Some(protocol), port, workers: None, packages: &[] }
     }
 
-    /// The same, of a service that comes from these packages.
+    /// The service as one that comes from these packages.
     fn packaged(self, packages: &'static [&'static str]) -> Self {
         Self { packages, ..self }
     }
 }
 
 impl ServiceKind {
-    /// The same as this workload needs it: a web server speaks TLS and HTTP/2 where its clients do, a SIP server TLS.
+    /// The service as this workload needs it: a web server speaks TLS and HTTP/2 where its clients do, a SIP server TLS.
     #[must_use]
     pub fn for_workload(mut self, workload: &Workload) -> Self {
         if let (Self::Http(web) | Self::Apache(web) | Self::Nginx(web), Workload::Http(http)) =

@@ -10,14 +10,14 @@ use vtax_units::Nanos;
 use super::cell::Cell;
 use super::environment::EnvironmentKind;
 use super::ft::FtMode;
-use super::load::{Arrivals, Load};
+use super::load::{ArrivalProcess, Load};
 
 /// Something that is broken, or mended, while a load is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// When, from the start of the recorded load.
     pub at: Nanos,
-    /// What.
+    /// What happens.
     pub kind: FaultKind,
 }
 
@@ -252,7 +252,7 @@ pub struct FailoverMeasure {
     /// Offered load.
     pub load: Load,
     /// Arrival process.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalProcess,
     /// Time at the start that never counts.
     pub warmup: Nanos,
     /// Time that counts.

@@ -18,14 +18,14 @@ pub enum Load {
 /// Arrival process of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
+pub enum ArrivalProcess {
     /// Exponential gaps.
     Poisson,
     /// Equal gaps.
     Constant,
 }
 
-impl Arrivals {
+impl ArrivalProcess {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Poisson, Self::Constant];
 

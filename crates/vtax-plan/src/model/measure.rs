@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use vtax_units::{Nanos, Rate, Share};
 
 use super::faults::FailoverMeasure;
-use super::load::{Arrivals, Load};
+use super::load::{ArrivalProcess, Load};
 use crate::family::network::model::NetworkMeasure;
 use crate::family::sip::model::{ImsMeasure, Ramp};
 use crate::family::storage::model::StorageMeasure;
@@ -52,7 +52,7 @@ pub struct CapacityMeasure {
     /// Time at the start of each step that doesn't count.
     pub settle: Nanos,
     /// Arrival process.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalProcess,
     /// What a step must keep to pass.
     pub limits: Limits,
 }
@@ -86,7 +86,7 @@ pub struct LatencyMeasure {
     /// Offered load.
     pub load: Load,
     /// Arrival process.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalProcess,
     /// Time at the start that never counts; more is cut where warm-up is found to last longer.
     pub warmup: Nanos,
     /// Time that counts.
@@ -209,7 +209,7 @@ impl MeasureKind {
 
     /// The arrival process of its load; `None` for a closed loop and for tests, which have their own.
     #[must_use]
-    pub const fn arrivals(&self) -> Option<Arrivals> {
+    pub const fn arrivals(&self) -> Option<ArrivalProcess> {
         match self {
             Self::Capacity(m) => Some(m.arrivals),
             Self::Latency(m) => Some(m.arrivals),

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 use vtax_topology::RoutedOptions;
+use vtax_units::random::SplitMix64;
 use vtax_units::{BitRate, Nanos, Share};
 
 use super::environment::EnvironmentKind;
@@ -506,7 +507,7 @@ impl NicOptions {
         std::iter::once(&self.host).chain(&self.generators)
     }
 
-    /// The same with roles as they are drawn for this round of a plan with this seed. In as many rounds as there are hosts each
+    /// These hosts with roles as they are drawn for this round of a plan with this seed. In as many rounds as there are hosts each
     /// has the service once, in an order of chance.
     #[must_use]
     pub fn in_round(&self, seed: u64, round: u32) -> Self {
@@ -515,10 +516,11 @@ impl NicOptions {
         if !self.draw || count == 1 {
             return self.clone();
         }
-        let mut state = seed ^ u64::from(round / count).wrapping_mul(0xA24B_AED4_963E_E407);
+        // As many rounds as there are hosts have an order of their own: any odd factor would do.
+        let mut random = SplitMix64::new(seed ^ u64::from(round / count).wrapping_mul(0xA24B_AED4_963E_E407));
         let mut order: Vec<usize> = (0..hosts.len()).collect();
         for last in (1..order.len()).rev() {
-            let other = split_mix(&mut state) % (last as u64 + 1);
+            let other = random.bits() % (last as u64 + 1);
             order.swap(last, usize::try_from(other).unwrap_or(last));
         }
         let service = order[(round % count) as usize];
@@ -534,8 +536,8 @@ impl NicOptions {
         (1..=count).map(|number| format!("{PLACE}{number}"))
     }
 
-    /// The same with hosts that were given, in their order, each with what other hosts call it. A place for which there is none stays as
-    /// it is, and so does what is on its hosts already.
+    /// These options with hosts that were given, in their order, each with what other hosts call it. A place for which there is
+    /// none stays as it is, and so does what is on its hosts already.
     #[must_use]
     pub fn on_hosts(&self, names: &[(&str, &str)]) -> Self {
         if !self.given {
@@ -564,19 +566,9 @@ impl NicOptions {
     }
 }
 
-/// The next of a sequence of numbers that look like chance (Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014).
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
-}
-
 #[cfg(test)]
 mod tests {
-    use vtax_topology::options::{Choice, LeafSpine, MplsVpn, Place};
+    use vtax_topology::options::{Choice, LeafSpine, MplsVpn, RouterHost};
 
     use super::*;
 
@@ -624,12 +616,12 @@ mod tests {
                     core_rate: Some(BitRate(10_000_000)),
                     ..MplsVpn::default()
                 }),
-                place: Place::Guest,
+                place: RouterHost::Guest,
                 hops: true,
             })),
             PathKind::Routed(Box::new(RoutedOptions {
                 topology: Choice::LeafSpine(LeafSpine::default()),
-                place: Place::Auto,
+                place: RouterHost::Auto,
                 hops: false,
             })),
         ];

@@ -13,7 +13,7 @@ use crate::tree::Node;
 
 words! {
     /// Arrival process.
-    ArrivalsRaw(model::Arrivals) = "arrival process", "processes" {
+    ArrivalsRaw(model::ArrivalProcess) = "arrival process", "processes" {
         "poisson": Poisson, "Exponential gaps, as independent clients make them.";
         "constant": Constant, "Equal gaps.";
     }

@@ -1,6 +1,6 @@
 //! Routed topologies as written.
 
-use vtax_topology::options::{Backdoor, Place, Timers, VpnPlace};
+use vtax_topology::options::{Backdoor, RouterHost, Timers, VpnPlace};
 use vtax_units::{BitRate, Nanos, Share};
 
 use crate::decode::Many;
@@ -121,7 +121,7 @@ pub(crate) enum SpeaksWord {
 
 words! {
     /// Where routers run.
-    PlaceRaw(Place) = "place", "places" {
+    PlaceRaw(RouterHost) = "place", "places" {
         "auto": Auto, "On the host where its kernel has what the topology needs, else in a guest.";
         "host": Host, "On the host.";
         "guest": Guest, "In one guest of their own.";

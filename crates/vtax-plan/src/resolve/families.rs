@@ -70,6 +70,18 @@ pub(super) fn workloads(raw: &Spanned<Many<WorkloadRaw>>, report: &mut Report) -
     })
 }
 
+/// Leaves out what can't be measured of any of these services.
+pub(super) fn leave_out(
+    raw: &Spanned<Many<WorkloadRaw>>,
+    workloads: Option<&mut Variants<Workload>>,
+    services: &[Named<Service>],
+    report: &mut Report,
+) {
+    if let (Some(raw), Some(workloads)) = (raw.value.items.first(), workloads) {
+        storage::served::leave_out_cold_names(&raw.value, workloads, services, report);
+    }
+}
+
 /// Reports services that don't speak the workload's protocol, or don't serve what it asks for: every
 /// trial would fail.
 pub(super) fn check_served(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::diagnose::Report;
-use crate::model::{Arrivals, Cell, Measure, MeasureKind, Workload};
+use crate::model::{ArrivalProcess, Cell, Measure, MeasureKind, Workload};
 use crate::source::Span;
 
 /// Reports what generators on hosts of their own can't do, each reason once.
@@ -74,7 +74,7 @@ fn of_measure(cell: &Cell, measure: &Measure) -> Option<(String, String)> {
         return Some((why, "leave `generators` or this measure out".to_owned()));
     }
     let several = cell.path.kind.generators().len() > 1;
-    (several && measure.kind.arrivals() == Some(Arrivals::Constant)).then(|| {
+    (several && measure.kind.arrivals() == Some(ArrivalProcess::Constant)).then(|| {
         (
             format!(
                 "several generators of path `{path}` can't keep the even distances that `{name}` asks for"

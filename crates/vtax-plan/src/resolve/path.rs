@@ -392,7 +392,7 @@ fn named(raw: &NicRaw, span: Span, report: &mut Report) -> (String, Vec<String>)
     (host, others.unwrap_or_default())
 }
 
-/// The same as places of those that are given.
+/// The service's host and the generators as places of hosts that are given.
 fn given(raw: &NicRaw, count: &Spanned<u32>, report: &mut Report) -> (String, Vec<String>) {
     let most = MOST_GENERATORS as u32 + 1;
     if !(2..=most).contains(&count.value) {

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use vtax_topology::Prefix;
 use vtax_topology::builtin::topology;
-use vtax_topology::check::{Place, check};
+use vtax_topology::check::{TopologyPart, check};
 use vtax_topology::event::ALL;
 use vtax_topology::options::{
     Choice, Custom, CustomLink, CustomRouter, LeafSpine, MOST_CORE, MOST_CUSTOMERS, MOST_LINKS,
@@ -190,12 +190,12 @@ fn custom(
     // Where a part could not be read, what follows from that is no further mistake.
     let problems = choice.filter(|_| complete).map_or_else(Vec::new, |choice| check(&topology(choice)));
     for problem in problems {
-        let place = match problem.place {
-            Place::Whole => span,
-            Place::Router(number) => routers.get(number).map_or(span, |item| item.span),
-            Place::Link(number) => links.get(number).map_or(span, |item| item.span),
-            Place::Client => raw.client.as_ref().map_or(span, |name| name.span),
-            Place::Sut => raw.sut.as_ref().map_or(span, |name| name.span),
+        let place = match problem.part {
+            TopologyPart::Whole => span,
+            TopologyPart::Router(number) => routers.get(number).map_or(span, |item| item.span),
+            TopologyPart::Link(number) => links.get(number).map_or(span, |item| item.span),
+            TopologyPart::Client => raw.client.as_ref().map_or(span, |name| name.span),
+            TopologyPart::Sut => raw.sut.as_ref().map_or(span, |name| name.span),
         };
         report.error(place, problem.what);
     }

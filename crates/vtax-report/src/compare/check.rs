@@ -285,7 +285,7 @@ pub(super) fn nothing_counts(a: &Report, b: &Report) -> Vec<String> {
     let all_rejected = |(name, run): (&str, &Report)| {
         let trials = &run.context.data.trials;
         let none = trials.iter().all(|t| t.validity != Validity::Valid);
-        rejected(&run.context.data).filter(|_| none).map(|told| format!("in {name}, {told}"))
+        rejected(&run.context.data).filter(|_| none).map(|why| format!("in {name}, {why}"))
     };
     [("A", a), ("B", b)].into_iter().filter_map(all_rejected).collect()
 }

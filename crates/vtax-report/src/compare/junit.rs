@@ -26,8 +26,8 @@ fn case(row: &Row, strict: bool) -> Case {
 pub(super) fn refused(refusal: &Refusal) -> String {
     let counts = [("tests", "1"), ("failures", "0"), ("errors", "1"), ("skipped", "0"), ("time", "0")];
     let case = [("classname", "vtax compare"), ("name", "the runs can be compared"), ("time", "0")];
-    let told = refusal.to_string();
-    let lines: Vec<String> = told.lines().map(printable).collect();
+    let reasons = refusal.to_string();
+    let lines: Vec<String> = reasons.lines().map(printable).collect();
     let message = refusal.reasons.first().map(|r| printable(&r.text)).unwrap_or_default();
     let mut xml = Markup::new();
     xml.fixed("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");

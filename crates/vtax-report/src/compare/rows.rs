@@ -9,7 +9,7 @@ use crate::Report;
 use crate::data::{OneSide, RunData};
 use crate::families::metrics;
 use crate::format::quantity;
-use crate::judged::{Open, close, compared};
+use crate::judged::{PendingComparison, above_limit, close, compared};
 use crate::metric::Info;
 use crate::rows::leads;
 
@@ -29,8 +29,8 @@ pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
             for info in metrics().filter(|m| is_asked_for(&options.metrics, &a.context.data, measure, m)) {
                 for cell in group.cells.iter().filter(|c| b.context.data.cell(&c.id).is_some()) {
                     let key = RowKey { cell: &cell.id, measure, info };
-                    let Some((row, open)) = row(a, b, key) else { continue };
-                    family.extend(open);
+                    let Some((row, pending)) = row(a, b, key) else { continue };
+                    family.extend(pending);
                     let environment = a.context.data.environment_label(cell);
                     rows.push(Row { group: group.label.clone(), environment, ..row });
                 }
@@ -38,14 +38,18 @@ pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
         }
     }
     close(&mut family, &a.context.data.plan, vtax_stats::ALPHA);
-    let mut judged = family.into_iter();
+    let above = options.max_tax.map_or_else(Vec::new, |max| above_limit(&family, 1.0 + max.0));
+    let mut judged = family.into_iter().zip(above.into_iter().chain(std::iter::repeat(false)));
     for row in &mut rows {
+        let mut beyond = false;
         // Only what can be compared takes part in the family, in the order of rows.
-        if let Some(open) = row.comparable.then(|| judged.next()).flatten() {
-            row.comparison = Comparison { reason: for_runs(&open.comparison.reason), ..open.comparison };
+        if let Some((pending, above)) = row.comparable.then(|| judged.next()).flatten() {
+            beyond = above;
+            row.comparison =
+                Comparison { reason: for_runs(&pending.comparison.reason), ..pending.comparison };
             without_percentile(a, b, &mut row.comparison);
         }
-        row.gate = options.max_tax.map(|max| held_to(&row.comparison, max));
+        row.gate = options.max_tax.map(|max| held_to(&row.comparison, max, beyond));
     }
     rows
 }
@@ -111,7 +115,7 @@ struct RowKey<'a> {
 
 /// A row without its verdict, and what it is to be made from, where the two can be compared; `None` where
 /// neither run has a figure.
-fn row(a: &Report, b: &Report, key: RowKey<'_>) -> Option<(Row, Option<Open>)> {
+fn row(a: &Report, b: &Report, key: RowKey<'_>) -> Option<(Row, Option<PendingComparison>)> {
     let RowKey { cell, measure, info } = key;
     // Rounds of two runs have nothing to do with each other.
     let side =
@@ -121,7 +125,7 @@ fn row(a: &Report, b: &Report, key: RowKey<'_>) -> Option<(Row, Option<Open>)> {
         return None;
     }
     let apart = loads_apart(&a.context.data, &b.context.data, cell, measure);
-    let open = compared([cell, cell, measure], info, (&of_b, &of_a), &a.context.data.plan);
+    let pending = compared([cell, cell, measure], info, (&of_b, &of_a), &a.context.data.plan);
     let row = Row {
         group: String::new(),
         environment: String::new(),
@@ -139,7 +143,7 @@ fn row(a: &Report, b: &Report, key: RowKey<'_>) -> Option<(Row, Option<Open>)> {
             ..Comparison::default()
         },
     };
-    Some((row, apart.is_none().then_some(open)))
+    Some((row, apart.is_none().then_some(pending)))
 }
 
 /// The statistics speak of an environment and its baseline; here these are B and A.
@@ -179,16 +183,13 @@ fn loads_apart(a: &RunData, b: &RunData, cell: &str, measure: &str) -> Option<St
     ))
 }
 
-/// Whether a tax is shown to be within or beyond the limit: beyond it only where that holds among all rows.
-pub(super) fn held_to(comparison: &Comparison, max_tax: Share) -> GateVerdict {
-    let limit = 1.0 + max_tax.0;
-    let surely = comparison.corrected.or(comparison.interval);
-    // Where only an upper bound is known, nothing is known of the lower end.
-    let low = surely.map(|i| i.0).or(comparison.at_least).filter(|_| comparison.at_most.is_none());
+/// Whether a tax is shown to be within or beyond the limit; `beyond` it where that holds among all rows. The corrected interval
+/// doesn't tell: it is as wide as claims of any difference ask for, and rows just below the limit may all differ plainly.
+pub(super) fn held_to(comparison: &Comparison, max_tax: Share, beyond: bool) -> GateVerdict {
     let high = comparison.interval.map(|i| i.1).or(comparison.at_most);
-    match (low, high) {
-        (Some(low), _) if low > limit => GateVerdict::Fail,
-        (_, Some(high)) if high <= limit => GateVerdict::Pass,
+    match high {
+        _ if beyond => GateVerdict::Fail,
+        Some(high) if high <= 1.0 + max_tax.0 => GateVerdict::Pass,
         _ => GateVerdict::CantTell,
     }
 }

@@ -1,6 +1,7 @@
 //! The comparison as plain text for a terminal, at most 100 columns wide.
 
 use vtax_store::summary::{MetricSummary, Verdict};
+use vtax_units::counted;
 
 use super::{Gate, GateVerdict, OnlyIn, Row, RunComparison, Side};
 use crate::format::{tax, tax_range, typical, utc};
@@ -20,10 +21,9 @@ pub(super) fn headline(c: &RunComparison) -> String {
     ];
     let counts: Vec<String> =
         counts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-    let n = c.rows.len();
-    let s = if n == 1 { "" } else { "s" };
+    let comparisons = counted(c.rows.len(), "comparison");
     let gate = c.gate.map(|g| format!(" {}", gate_sentence(g))).unwrap_or_default();
-    format!("B against A over {n} comparison{s}: {}.{gate}", counts.join(", "))
+    format!("B against A over {comparisons}: {}.{gate}", counts.join(", "))
 }
 
 fn gate_sentence(g: Gate) -> String {
@@ -90,10 +90,10 @@ pub(super) fn doubt(row: &Row) -> String {
         _ if row.gate == Some(GateVerdict::CantTell) && row.comparison.interval.is_none() => {
             "only a bound is known, which doesn't decide".to_owned()
         }
-        // Among many rows the corrected interval may hold the limit where the one that is printed doesn't.
+        // Among many rows a tax may not be beyond the limit for certain though the interval that is printed is.
         _ if row.gate == Some(GateVerdict::CantTell) => match row.comparison.corrected {
             corrected @ Some(_) if corrected != row.comparison.interval => {
-                "the corrected interval holds the limit".to_owned()
+                "among all rows it may be on either side of the limit".to_owned()
             }
             _ => "the interval holds the limit".to_owned(),
         },

@@ -14,7 +14,7 @@ use vtax_units::{Rate, Share};
 use super::*;
 use crate::data;
 use crate::families::named;
-use crate::judged::{Open, close, compared};
+use crate::judged::{PendingComparison, above_limit, close, compared};
 use crate::metric::Value;
 
 fn made(dir: &Path) -> RunDir {
@@ -467,7 +467,7 @@ fn values(numbers: &[f64], resolution: f64) -> Vec<Value> {
 
 /// Of twenty bounds one lies beyond a limit by chance too easily: what fails a build is beyond it among all rows.
 #[test]
-fn a_bound_fails_only_where_its_corrected_end_is_beyond() {
+fn a_bound_fails_only_where_it_is_beyond_among_all_rows() {
     let plan = empty_plan();
     let row = |candidate: &[f64], censored: bool| {
         let base = values(&[100.0, 102.0, 98.0, 101.0, 99.0], 0.0);
@@ -482,12 +482,30 @@ fn a_bound_fails_only_where_its_corrected_end_is_beyond() {
     let found = &family[0].comparison;
     let (least, (corrected, _)) = (found.at_least.unwrap(), found.corrected.unwrap());
     assert!(1.0 < corrected && corrected < least, "{found:?}");
-    let held = |limit: f64| rows::held_to(found, Share(limit - 1.0));
+    let held = |limit: f64| rows::held_to(found, Share(limit - 1.0), above_limit(&family, limit)[0]);
     assert_eq!(held(f64::midpoint(corrected, least)), GateVerdict::CantTell);
     assert_eq!(held(corrected - 1e-6), GateVerdict::Fail);
     // Where the candidate is the one that never met its limit, nothing says that it costs more.
     let bound = Comparison { at_least: None, at_most: Some(2.0), ..found.clone() };
-    assert_eq!(rows::held_to(&bound, Share(0.0)), GateVerdict::CantTell);
+    assert_eq!(rows::held_to(&bound, Share(0.0), false), GateVerdict::CantTell);
+}
+
+/// Rows that all differ plainly correct nothing for each other where the question is a limit that none of them is beyond.
+#[test]
+fn a_level_for_differences_is_none_for_a_limit() {
+    let plan = empty_plan();
+    let row = |candidate: &[f64]| {
+        let side = |found| data::OneSide { found, ..data::OneSide::default() };
+        let base = side(values(&[100.0, 102.0, 98.0, 101.0, 99.0], 0.0));
+        compared(["x", "x", "m"], named("capacity").unwrap(), (&side(values(candidate, 0.0)), &base), &plan)
+    };
+    let mut family = vec![row(&[86.0, 88.0, 87.0, 89.0, 85.0])];
+    family.extend((0..19).map(|_| row(&[91.0, 89.0, 90.0, 92.0, 88.0])));
+    close(&mut family, &plan, vtax_stats::ALPHA);
+    let found = &family[0].comparison;
+    assert!(found.corrected.unwrap().0 > 1.1, "{found:?}");
+    assert_eq!(above_limit(&family, 1.1), [false; 20]);
+    assert!(above_limit(&family[..1], 1.1)[0], "alone it is");
 }
 
 proptest! {
@@ -508,11 +526,11 @@ proptest! {
         let side = |found| data::OneSide { found, ..data::OneSide::default() };
         let mut family = [compared(["x", "x", "m"], named("capacity").unwrap(), (&side(b), &side(a)), &plan)];
         close(&mut family, &plan, vtax_stats::ALPHA);
-        let [Open { comparison: found, .. }] = family;
-        prop_assert!(!matches!(found.verdict, Verdict::Better | Verdict::Worse), "{found:?}");
         for max in [0.0, 0.1] {
-            prop_assert_ne!(rows::held_to(&found, Share(max)), GateVerdict::Fail);
+            prop_assert_eq!(above_limit(&family, 1.0 + max), [false]);
         }
+        let [PendingComparison { comparison: found, .. }] = family;
+        prop_assert!(!matches!(found.verdict, Verdict::Better | Verdict::Worse), "{found:?}");
     }
 
     #[test]

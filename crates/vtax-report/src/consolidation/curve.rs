@@ -1,12 +1,12 @@
 //! Figures over the number of systems, and where the cost of another one begins.
 
 use vtax_plan::model::{Cell, MeasureKind, Split};
-use vtax_stats::{Bound, Direction, tax};
+use vtax_stats::{Bound, Direction, Ratio, allowing, levels, tax};
 
 use crate::context::Context;
 use crate::data::RunData;
 use crate::format::{much_within, quantity};
-use crate::judged::group;
+use crate::judged::{group, looked_at};
 
 /// Cells that differ in the number of their systems alone, fewest first.
 pub(super) struct Curve<'a> {
@@ -84,8 +84,8 @@ pub(super) fn is_bound(context: &Context, cell: &Cell, measure: &str) -> bool {
     metric.is_some_and(|metric| context.exact_center(cell, measure, metric).is_none())
 }
 
-/// What tells the cost of another system, of a measure: a metric, its unit and which direction is better.
-fn told_by(measure: &MeasureKind) -> Option<(&'static str, &'static str, &'static str, Direction)> {
+/// What shows the cost of another system, of a measure: a metric, its label, its unit and which direction is better.
+fn cost_metric(measure: &MeasureKind) -> Option<(&'static str, &'static str, &'static str, Direction)> {
     match measure {
         MeasureKind::Latency(_) => Some(("latency_p50", "median latency", "ns", Direction::Lower)),
         MeasureKind::Throughput(_) => Some(("throughput", "throughput", "req/s", Direction::Higher)),
@@ -114,17 +114,25 @@ pub(super) struct Knee {
 
 /// Finds the knee of a curve, where it has a number of systems to compare with the fewest.
 ///
-/// Each number is compared with the curve's fewest within rounds. Where a closed loop's load is of each system, more
+/// Each number is compared with the curve's fewest within rounds, with an interval as wide as the table of verdicts would have it:
+/// for having looked, and for levels. Where a closed loop's load is of each system, more
 /// systems are expected to answer more, in proportion.
 pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<Knee> {
     let kind = &data.plan.measures.iter().find(|m| m.name == measure)?.kind;
-    let (metric, _, _, better) = told_by(kind)?;
+    let (metric, _, _, better) = cost_metric(kind)?;
     let (fewest, more) = curve.cells.split_first()?;
     let side = |cell: &Cell| data.side(&cell.id, measure, metric, None);
     let base = side(fewest);
     if more.is_empty() || base.found.is_empty() {
         return None;
     }
+    let values = |cell: &&Cell| -> Vec<f64> { side(cell).found.iter().map(|found| found.value).collect() };
+    let sides: Vec<Vec<f64>> = curve.cells.iter().map(values).collect();
+    let apart = levels(&sides.iter().map(Vec::as_slice).collect::<Vec<&[f64]>>());
+    let wide = |ratio: Ratio| {
+        let looked = looked_at(&ratio, &data.plan);
+        apart.map_or(looked, |apart| allowing(&looked, apart))
+    };
     let margin = 1.0 + data.plan.margin.0;
     let fewest_count = fewest.environment.count;
     let mut knee =
@@ -141,7 +149,7 @@ pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<K
         let candidate = group(&values, &own.rounds, &own.found);
         let ratio = tax(&candidate, &group(&scaled, &base.rounds, &base.found), better, data.plan.seed);
         // Where a side was never driven to its limit, its figures are bounds, and so would be what it costs.
-        let known = ratio.ok().filter(|ratio| ratio.bound == Bound::Exact);
+        let known = ratio.ok().filter(|ratio| ratio.bound == Bound::Exact).map(wide);
         match known.and_then(|ratio| Some((ratio.tax, ratio.interval?))) {
             Some((tax, interval)) if interval.0 > margin => {
                 if knee.beyond.is_none() {
@@ -163,7 +171,8 @@ impl Knee {
     /// In a sentence, without its end.
     pub(super) fn words(&self, data: &RunData, measure: &str) -> String {
         let kind = data.plan.measures.iter().find(|m| m.name == measure).map(|m| &m.kind);
-        let (_, label, unit, better) = kind.and_then(told_by).unwrap_or(("", "cost", "ns", Direction::Lower));
+        let (_, label, unit, better) =
+            kind.and_then(cost_metric).unwrap_or(("", "cost", "ns", Direction::Lower));
         let margin = quantity(data.plan.margin.0, "1");
         let open = match self.open.as_slice() {
             [] => String::new(),

@@ -3,6 +3,7 @@
 use vtax_plan::model::{Cell, StartOrder};
 use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::summary::Comparison;
+use vtax_units::fact;
 
 use super::curve::{self, Curve};
 use super::pressure::{Pressure, median};
@@ -117,7 +118,7 @@ fn knee(context: &Context, curve: &Curve<'_>, measure: &str) -> Option<String> {
 
 /// CPU time that a trial's virtual machines had used when all were up; `None` where there were none.
 fn boot_cpu(trial: &TrialRecord) -> Option<f64> {
-    let all = trial.facts.iter().filter(|(name, _)| name.ends_with(".boot_cpu_ns"));
+    let all = trial.facts.iter().filter(|(name, _)| fact::node_of(name, fact::BOOT_CPU).is_some());
     let sum: f64 = all.filter_map(|(_, ns)| ns.parse::<f64>().ok()).sum();
     (sum > 0.0).then_some(sum)
 }

@@ -1,6 +1,7 @@
 //! What a host was short of while several systems ran on it, by its counters.
 
 use vtax_store::record::TrialRecord;
+use vtax_units::fact;
 
 use crate::format::quantity;
 
@@ -32,18 +33,18 @@ pub(super) struct Pressure {
 impl Pressure {
     /// Of these trials, which are of one cell and measure.
     pub(super) fn of<'a>(trials: impl Iterator<Item = &'a TrialRecord> + Clone) -> Self {
-        let fact = |name: &'static str| {
+        let values_of = |name: &str| {
             let values = trials.clone().filter_map(|trial| trial.facts.get(name)?.parse::<f64>().ok());
             values.filter(|value| value.is_finite()).collect::<Vec<f64>>()
         };
         let generator = trials.clone().filter_map(|trial| Some(trial.finding()?.load()?.generator.busiest));
         Self {
-            cpus_busy: median(fact("host.sut_cpus_busy")),
-            steal: median(fact("host.steal")),
-            memory_wait: median(fact("host.memory_wait")),
-            disk_wait: median(fact("host.disk_wait")),
-            swapped_pages: fact("host.swapped_pages").into_iter().fold(0.0, f64::max),
-            at_limit: median(fact("systems.memory_at_limit")),
+            cpus_busy: median(values_of(fact::HOST_SUT_CPUS_BUSY)),
+            steal: median(values_of(fact::HOST_STEAL)),
+            memory_wait: median(values_of(fact::HOST_MEMORY_WAIT)),
+            disk_wait: median(values_of(fact::HOST_DISK_WAIT)),
+            swapped_pages: values_of(fact::HOST_SWAPPED_PAGES).into_iter().fold(0.0, f64::max),
+            at_limit: median(values_of(fact::SYSTEMS_MEMORY_AT_LIMIT)),
             generator: median(generator.collect()),
         }
     }

@@ -1,6 +1,7 @@
 //! What a trial on several systems tells of each, and of how they differ.
 
 use vtax_store::record::{Observation, TrialRecord, Validity};
+use vtax_units::fact;
 
 use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, enough, exact, higher, lower};
 
@@ -25,9 +26,9 @@ pub(crate) enum Role {
 
 impl Role {
     fn of(observation: &Observation) -> Self {
-        match observation.facts.get("role").map(String::as_str) {
-            Some("neighbour") => Self::Neighbour,
-            Some("measured") => Self::Measured,
+        match observation.facts.get(fact::ROLE).map(String::as_str) {
+            Some(fact::ROLE_NEIGHBOUR) => Self::Neighbour,
+            Some(fact::ROLE_MEASURED) => Self::Measured,
             _ => Self::System,
         }
     }
@@ -35,9 +36,9 @@ impl Role {
     /// Its word.
     pub(crate) const fn word(self) -> &'static str {
         match self {
-            Self::System => "system",
-            Self::Measured => "measured",
-            Self::Neighbour => "neighbour",
+            Self::System => fact::ROLE_SYSTEM,
+            Self::Measured => fact::ROLE_MEASURED,
+            Self::Neighbour => fact::ROLE_NEIGHBOUR,
         }
     }
 }
@@ -88,16 +89,16 @@ fn system(record: &TrialRecord, member: &str, observation: &Observation) -> Opti
     let seconds = load.duration.as_secs_f64().max(1e-9);
     let asked = load.counts.intended.max(load.counts.sent);
     let percentile = |q: f64| enough(load.latency.len(), q).then(|| load.latency.quantile(q).0 as f64);
-    let fact = |name: &str| observation.facts.get(name)?.parse::<f64>().ok();
+    let own = |name: &str| observation.facts.get(name)?.parse::<f64>().ok();
     let cpu = observation.cpu.as_ref().filter(|cpu| cpu.requests > 0);
-    let of_node = |name: &str| record.facts.get(&format!("{member}.{name}"))?.parse::<f64>().ok();
+    let of_node = |name: &str| record.facts.get(&fact::of_node(member, name))?.parse::<f64>().ok();
     Some(SystemFound {
         cell: record.cell.clone(),
         measure: record.measure.clone(),
         trial: record.index,
         member: member.to_owned(),
         role: Role::of(observation),
-        name: observation.facts.get("name").cloned(),
+        name: observation.facts.get(fact::NAME).cloned(),
         asked: asked as f64 / seconds,
         rate: load.counts.ok as f64 / seconds,
         failed: asked.saturating_sub(load.counts.ok),
@@ -105,12 +106,12 @@ fn system(record: &TrialRecord, member: &str, observation: &Observation) -> Opti
         p99: percentile(0.99),
         mean: load.latency.mean().0 as f64,
         cpu: cpu.map(|cpu| cpu.total().0 as f64 / cpu.requests as f64),
-        memory: fact("memory_bytes"),
-        steal: fact("steal_share"),
-        boot: of_node("boot_ns"),
+        memory: own(fact::MEMORY),
+        steal: own(fact::STEAL_SHARE),
+        boot: of_node(fact::BOOT),
         // Runs of former versions had the wait for the others in the one time.
-        up: of_node("up_ns").or_else(|| of_node("boot_ns")),
-        lease: of_node("lease_ns"),
+        up: of_node(fact::UP).or_else(|| of_node(fact::BOOT)),
+        lease: of_node(fact::LEASE_TIME),
     })
 }
 

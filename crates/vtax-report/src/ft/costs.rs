@@ -96,9 +96,9 @@ fn protects(group: &Group) -> Markup {
 fn measured(e: &Environment, aspect: Aspect) -> Option<(u64, u64, &'static str)> {
     let failures: Vec<&Failover> = e.counted().filter(|f| f.host_failed).collect();
     let of = |known: &dyn Fn(&Failover) -> Option<bool>| {
-        let told: Vec<bool> = failures.iter().filter_map(|f| known(f)).collect();
-        let good = told.iter().filter(|good| **good).count() as u64;
-        (!told.is_empty()).then_some((good, told.len() as u64))
+        let answers: Vec<bool> = failures.iter().filter_map(|f| known(f)).collect();
+        let good = answers.iter().filter(|good| **good).count() as u64;
+        (!answers.is_empty()).then_some((good, answers.len() as u64))
     };
     let (found, what) = match aspect {
         Aspect::Availability => (of(&|f| Some(f.end == End::Survived)), "failures survived"),
@@ -295,7 +295,8 @@ fn sweeps(rows: &[&Row], group: &Group) -> Markup {
             .iter()
             .filter_map(|e| {
                 let v = value(e)?;
-                Some(Point { at_ns: e.interval_ns?, value: v.center, interval: v.interval })
+                let (value, interval, at_least) = (v.center, v.interval, v.at_least);
+                Some(Point { at_ns: e.interval_ns?, value, interval, at_least })
             })
             .collect();
         let Some(unit) = block.iter().find_map(|r| r.value.as_ref()).map(|v| v.unit.clone()) else {
@@ -309,7 +310,9 @@ fn sweeps(rows: &[&Row], group: &Group) -> Markup {
             .iter()
             .filter(|e| e.interval_ns.is_none())
             .filter_map(|e| {
-                Some(Reference { label: e.label.clone(), class: color(e.position), value: value(e)?.center })
+                let v = value(e)?;
+                let (label, class) = (e.label.clone(), color(e.position));
+                Some(Reference { label, class, value: v.center, at_least: v.at_least })
             })
             .collect();
         let largest = points.iter().map(|p| p.value).fold(0.0, f64::max);
@@ -333,7 +336,7 @@ fn sweeps(rows: &[&Row], group: &Group) -> Markup {
     m
 }
 
-/// The same as numbers.
+/// The costs as numbers.
 fn table(rows: &[&Row], swept: &[&Environment]) -> Markup {
     let blocks: Vec<&[&Row]> = blocks(rows).collect();
     let names: Vec<String> = blocks.iter().map(|b| named_block(b)).collect();

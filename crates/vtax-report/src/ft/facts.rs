@@ -61,7 +61,7 @@ fn capacity_table(context: &Context, group: &Group, study: &Study) -> Markup {
     let value = |e: &Environment| {
         let of = |metric: &str| {
             let cells = context.summary.cells.iter().filter(|c| c.cell == e.cell);
-            cells.filter_map(|c| c.metrics.get(metric)).next().map(|m| (m.center, m.unit.clone()))
+            cells.filter_map(|c| c.metrics.get(metric)).next().map(|m| (m.center, m.at_least, m.unit.clone()))
         };
         of("doc").or_else(|| of("capacity"))
     };
@@ -80,17 +80,23 @@ fn capacity_table(context: &Context, group: &Group, study: &Study) -> Markup {
         table.element("small", &[], &format!(" {}", tax(theirs[0] / v))).close("td");
     }
     table.close("tr");
-    let first = |mode: Mode| group.environments.iter().find(|e| e.mode == mode).and_then(&value).map(|v| v.0);
+    let first = |mode: Mode| {
+        let found = group.environments.iter().find(|e| e.mode == mode).and_then(&value);
+        found.map(|(center, at_least, _)| (center, at_least))
+    };
     let (native, vm) = (first(Mode::Native), first(Mode::None));
     for e in group.environments.iter().filter(|e| e.mode > Mode::None) {
-        let Some(own) = value(e) else { continue };
-        let label = format!("{} ({})", e.label, own.1);
+        let Some((center, at_least, unit)) = value(e) else { continue };
+        let label = format!("{} ({unit})", e.label);
         table.open("tr", &[]).element("th", &[("scope", "row")], &label);
-        for v in [native, vm, Some(own.0)] {
+        for known in [native, vm, Some((center, at_least))] {
             table.open("td", &[("class", "n")]);
-            if let Some(v) = v {
-                table.element("b", &[], &digits(v));
-                if let Some(native) = native.filter(|_| v > 0.0) {
+            if let Some((v, at_least)) = known {
+                let sign = if at_least { "≥ " } else { "" };
+                table.element("b", &[], &format!("{sign}{}", digits(v)));
+                // Of lower bounds no tax follows: the first table has what is known of it.
+                let exact = native.filter(|(_, native_at_least)| !native_at_least && !at_least && v > 0.0);
+                if let Some((native, _)) = exact {
                     table.element("small", &[], &format!(" {}", tax(native / v)));
                 }
             } else {

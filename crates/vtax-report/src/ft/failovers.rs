@@ -150,7 +150,7 @@ impl Ft {
 pub(crate) struct Series<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) fault: &'a str,
-    /// Those that count, in the order of time.
+    /// Failovers that count, in the order of time.
     pub(crate) failovers: Vec<&'a Failover>,
 }
 

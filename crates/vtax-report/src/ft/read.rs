@@ -23,8 +23,8 @@ pub(crate) fn read(run: &RunDir, data: &RunData) -> Ft {
     for group in data.groups() {
         let of_group = |t: &&TrialRecord| group.cells.iter().any(|c| c.id == t.cell);
         let trials: Vec<&TrialRecord> = data.trials.iter().filter(of_group).collect();
-        let told = |t: &&TrialRecord| t.protections().next().is_some() || failover(t).is_some();
-        if !trials.iter().any(told) {
+        let has_faults = |t: &&TrialRecord| t.protections().next().is_some() || failover(t).is_some();
+        if !trials.iter().any(has_faults) {
             continue;
         }
         let prefix = match ft.groups.len() {

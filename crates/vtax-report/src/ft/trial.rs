@@ -3,16 +3,19 @@
 use vtax_plan::model::{FaultKind, FaultTarget, TopologyFault};
 use vtax_store::failover::{FailoverOutcome, FaultRecord, Recovery};
 use vtax_store::record::{Finding, InvalidReason, TrialRecord, Validity};
-use vtax_units::Nanos;
+use vtax_units::{Nanos, counted};
 
 use super::failover::{Counts, End, Failover, Times};
 use super::figures::QUANTITIES;
 use super::writes;
+use crate::format::duration;
 use crate::metric::{Info, Value, exact, higher, lower};
 use crate::words::invalid;
 
 /// Faults of one trial that are looked at: a run may hold anything.
 const MOST_FAULTS: usize = 1000;
+/// First answers after faults that are named one by one.
+const MOST_NAMED: usize = 4;
 
 /// The metrics of faults, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
@@ -45,6 +48,22 @@ pub(super) fn broken(found: &FailoverOutcome) -> impl Iterator<Item = &FaultReco
 /// Time between two moments, where they are in order.
 fn between(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
     Some(to?.0.checked_sub(from?.0)? as f64)
+}
+
+/// What became of the faults of a trial, in a few words.
+pub(crate) fn describe_faults(found: &FailoverOutcome) -> String {
+    let injected = || broken(found).filter(|f| f.injected.is_some());
+    let first_answer = |f: &FaultRecord| between(f.injected, f.seen.as_ref()?.first_answer).map(duration);
+    let mut answers: Vec<String> = injected().filter_map(first_answer).collect();
+    let more = answers.len().saturating_sub(MOST_NAMED);
+    answers.truncate(MOST_NAMED);
+    let answered = if answers.is_empty() { "none".to_owned() } else { answers.join(", ") };
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let lost = match injected().filter(|f| f.lost.is_some()).count() {
+        0 => String::new(),
+        lost => format!("; service lost {}", counted(lost, "time")),
+    };
+    format!("{}, first answer after {answered}{more}{lost}", counted(injected().count(), "fault"))
 }
 
 /// A fault as something that happened to the environment.
@@ -219,7 +238,9 @@ fn converged(record: &TrialRecord) -> [(&'static str, Option<f64>); 3] {
 mod tests {
     use proptest::prelude::*;
     use vtax_plan::model::Fault;
-    use vtax_store::failover::{Connections, Recovered, Seen};
+    use vtax_store::failover::{Connections, FailoverLoad, Recovered, Seen};
+    use vtax_store::ims::ImsOutcome;
+    use vtax_units::Rate;
 
     use super::*;
     use crate::ft::figures::Figure;
@@ -296,6 +317,39 @@ mod tests {
         assert_eq!(of(InvalidReason::MeasureFailed, &without), Some(why));
         assert!(of(InvalidReason::Disturbed, &without).is_some_and(|why| why.starts_with("its trial")));
         assert!(of(InvalidReason::MeasureFailed, &fault(&moments, counts)).is_some());
+    }
+
+    #[test]
+    fn a_line_has_the_first_answers_after_some_faults() {
+        let load = ImsOutcome {
+            doc: None,
+            failed: None,
+            phases: Vec::new(),
+            stray: Default::default(),
+            pools: Default::default(),
+            connections: None,
+            probe_clocks: Default::default(),
+        };
+        let line = |faults: Vec<FaultRecord>| {
+            describe_faults(&FailoverOutcome {
+                offered: Rate(1.0),
+                started_unix_ns: 0,
+                duration: Nanos(1),
+                delayed_beyond: Nanos(1),
+                load: FailoverLoad::Scenarios(Box::new(load.clone())),
+                faults,
+                unplanned: Vec::new(),
+                unprotected: Vec::new(),
+                down: Vec::new(),
+                topology: None,
+            })
+        };
+        let one = fault(&[Some(0), None, None, None, None, None, Some(2_000_000), None], [9, 0, 0, 0]);
+        let lost = FaultRecord { lost: Some("both hosts are gone".to_owned()), seen: None, ..one.clone() };
+        assert_eq!(line(vec![lost]), "1 fault, first answer after none; service lost 1 time");
+        assert_eq!(line(vec![one.clone(); 2]), "2 faults, first answer after 2.00 ms, 2.00 ms");
+        let many = "6 faults, first answer after 2.00 ms, 2.00 ms, 2.00 ms, 2.00 ms and 2 more";
+        assert_eq!(line(vec![one; 6]), many);
     }
 
     #[test]

@@ -147,7 +147,8 @@ const ROWS: [Row; 11] = [
     }),
 ];
 
-fn told(group: &Group) -> Vec<(&Environment, Sum)> {
+/// What became of the acknowledged writes, by environment; of those that had any.
+fn by_environment(group: &Group) -> Vec<(&Environment, Sum)> {
     let environments = group.environments.iter().filter(|e| !e.writes.is_empty());
     environments.map(|e| (e, Sum::of(&e.writes))).collect()
 }
@@ -155,7 +156,7 @@ fn told(group: &Group) -> Vec<(&Environment, Sum)> {
 /// The part of the page; nothing where no load of storage was held.
 pub(super) fn section(group: &Group) -> Markup {
     let mut m = Markup::new();
-    let all = told(group);
+    let all = by_environment(group);
     if all.is_empty() {
         return m;
     }
@@ -208,12 +209,12 @@ fn sentence(environment: &Environment, sum: &Sum) -> String {
 
 /// The terminal's lines.
 pub(super) fn terminal(group: &Group) -> String {
-    let told = told(group);
-    if told.is_empty() {
+    let all = by_environment(group);
+    if all.is_empty() {
         return String::new();
     }
     let mut out = format!("  {:<28} {:>8} {:>13}\n", "acknowledged writes", "verdict", "acknowledged");
-    for (environment, sum) in told {
+    for (environment, sum) in all {
         let name = first_column("    ", &environment.label, 26);
         out.push_str(&format!("{name} {:>8} {:>13}\n", sum.verdict(), sum.acknowledged));
         if sum.wrong() > 0 {

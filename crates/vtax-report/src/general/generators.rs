@@ -2,6 +2,7 @@
 
 use vtax_load::LoadResult;
 use vtax_store::record::{GeneratorRecord, TrialRecord, spread};
+use vtax_units::counted;
 
 use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
@@ -95,9 +96,9 @@ fn words(data: &RunData) -> String {
     });
     let most = data.trials.iter().map(|trial| trial.generators.len()).max().unwrap_or_default();
     format!(
-        "The load came from {most} host{} other than the one that led the run. Each made an equal part of it with arrivals of its own; \
+        "The load came from {} other than the one that led the run. Each made an equal part of it with arrivals of its own; \
          what is told above is the sum of all, request by request.{}",
-        if most == 1 { "" } else { "s" },
+        counted(most, "host"),
         farthest.unwrap_or_default()
     )
 }

@@ -1,5 +1,7 @@
 //! Provenance, how to repeat the run, and the words of the page.
 
+use vtax_units::fact;
+
 use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::format::{quantity, utc};
@@ -20,7 +22,7 @@ impl Chapter for Origin {
 }
 
 /// Facts of guests that are QEMU's version and command line.
-const TOLD_OF_QEMU: [&str; 2] = ["vm.command", "vm.qemu"];
+const TOLD_OF_QEMU: [&str; 2] = [fact::VM_COMMAND, fact::VM_QEMU];
 /// Interruptions that are listed.
 const MOST_INTERRUPTIONS: usize = 20;
 
@@ -72,8 +74,8 @@ fn provenance(context: &Context) -> Markup {
         [("limit on ", &p.limits), ("package ", &p.packages), ("variable ", &p.environment), ("", &p.facts)]
     {
         // QEMU was told above.
-        let told = |name: &str| p.qemu.is_some() && TOLD_OF_QEMU.contains(&name);
-        for (name, value) in facts.iter().filter(|(name, _)| !told(name)) {
+        let is_above = |name: &str| p.qemu.is_some() && TOLD_OF_QEMU.contains(&name);
+        for (name, value) in facts.iter().filter(|(name, _)| !is_above(name)) {
             list.put(&format!("{prefix}{name}"), value);
         }
     }

@@ -399,6 +399,7 @@ mod tests {
                 start: Nanos::from_millis(i * 50),
                 counts: Counts { ok: n, ..Counts::default() },
                 latency,
+                begun: None,
             }
         };
         let found: Vec<Interval> = (0..intervals).map(interval).collect();

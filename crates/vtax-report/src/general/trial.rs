@@ -1,11 +1,12 @@
 //! What every load tells of a trial: rates, latency, CPU time per request; and what a trial took to begin.
 
 use vtax_load::{LatencyHistogram, LoadResult};
+use vtax_plan::model::Plan;
 use vtax_store::record::{Finding, Layer, TrialRecord, Validity};
 
-use crate::format::{quantity, tick};
+use crate::format::{quantity, tick, typical};
 use crate::ft::trial::failover;
-use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower, percentiles};
+use crate::metric::{HISTOGRAM_RESOLUTION, Info, Unanswered, Value, exact, higher, lower, percentiles};
 
 /// The metrics of all loads, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
@@ -102,21 +103,56 @@ pub(crate) fn of_load(record: &TrialRecord) -> Vec<Value> {
     let mut values = Vec::new();
     values.extend(offered.map(|offered| exact("offered", offered)));
     values.push(exact(rate, load.counts.ok as f64 / load.duration.as_secs_f64()));
-    // In a closed loop nothing is intended beforehand.
-    let asked = load.counts.intended.max(load.counts.sent);
-    values.push(exact("error_share", asked.saturating_sub(load.counts.ok) as f64 / asked as f64));
+    values.push(exact("error_share", load.unanswered()));
     values.push(exact("generator_busiest", load.generator.busiest));
     let of_histogram = |metric, value| Value { resolution: HISTOGRAM_RESOLUTION, ..exact(metric, value) };
     if !load.lateness.is_empty() {
         values.push(of_histogram("lateness_p99", load.lateness.quantile(0.99).0 as f64));
     }
     if !load.latency.is_empty() {
-        values.extend(percentiles(&load.latency, &PERCENTILES));
+        values.extend(percentiles(&load.latency, Unanswered::of(load), &PERCENTILES));
         values.push(of_histogram("latency_mean", load.latency.0.mean()));
         values.push(of_histogram("latency_max", load.latency.0.max() as f64));
     }
     values.retain(|v| v.value.is_finite());
     values
+}
+
+/// Largest share of requests without an answer in a measure that isn't said first.
+const FEW: f64 = 0.001;
+
+/// Cells that a caution names one by one.
+const MOST_NAMES: usize = 4;
+
+/// Where requests had no answer, by measure: what their percentiles mean then.
+pub(crate) fn cautions(plan: &Plan, trials: &[TrialRecord]) -> Vec<String> {
+    plan.measures.iter().filter_map(|measure| caution(plan, &measure.name, trials)).collect()
+}
+
+fn caution(plan: &Plan, measure: &str, trials: &[TrialRecord]) -> Option<String> {
+    let share = |cell: &str| {
+        let own = trials.iter().filter(|t| t.cell == cell && t.measure == measure);
+        let shares = own.filter(|t| t.validity == Validity::Valid).filter_map(|t| match t.finding()? {
+            Finding::Latency { load, .. } | Finding::Throughput { load } => Some(load.unanswered()),
+            _ => None,
+        });
+        let (sum, n) = shares.fold((0.0, 0), |(sum, n), share| (sum + share, n + 1));
+        sum / f64::from(n.max(1))
+    };
+    let mut found: Vec<(&str, f64)> =
+        plan.cells.iter().map(|c| (c.id.as_str(), share(&c.id))).filter(|(_, s)| *s > FEW).collect();
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let more = found.len().saturating_sub(MOST_NAMES);
+    let named =
+        found.iter().take(MOST_NAMES).map(|(cell, share)| format!("{cell} ({})", quantity(*share, "1")));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!found.is_empty()).then(|| {
+        format!(
+            "Requests without an answer in {measure}: {named}{others}. Percentiles of latency count them as slower than every \
+             answer, means leave them out."
+        )
+    })
 }
 
 /// What a valid trial tells whichever measure it was for.
@@ -129,13 +165,24 @@ pub(crate) fn of_lifecycle(record: &TrialRecord) -> Vec<Value> {
 }
 
 /// What a load found, in a few words.
-pub(crate) fn told(record: &TrialRecord) -> String {
-    load(record).map_or_else(String::new, |l| {
-        let failed = l.counts.intended.max(l.counts.sent).saturating_sub(l.counts.ok);
-        let rate = l.counts.ok as f64 / l.duration.as_secs_f64().max(1e-9);
-        let busiest = tick(l.generator.busiest, "1");
-        format!("{} answered, {failed} not; generator {busiest} busy", quantity(rate, "req/s"))
-    })
+pub(crate) fn describe_load(load: &LoadResult) -> String {
+    let failed = load.counts.intended.max(load.counts.sent).saturating_sub(load.counts.ok);
+    let rate = load.counts.ok as f64 / load.duration.as_secs_f64().max(1e-9);
+    let busiest = tick(load.generator.busiest, "1");
+    format!("{} answered, {failed} not; generator {busiest} busy", quantity(rate, "req/s"))
+}
+
+/// `; median 95.9 µs, p99 340 µs`, where a trial has them among its figures.
+pub(crate) fn describe_latency(figures: &[Value]) -> String {
+    let of = |metric: &str| {
+        let figure = figures.iter().find(|figure| figure.metric == metric)?;
+        Some(typical(figure.value, "ns", figure.censored))
+    };
+    match (of("latency_p50"), of("latency_p99")) {
+        (Some(median), Some(p99)) => format!("; median {median}, p99 {p99}"),
+        (Some(median), None) => format!("; median {median}, too few answers for p99"),
+        (None, _) => String::new(),
+    }
 }
 
 /// Empties the histograms of a load.

@@ -8,12 +8,12 @@ use super::trial::load;
 use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::data::{Figures, RunData};
-use crate::families::{metrics, named, told};
+use crate::families::{describe_with, metrics, named};
 use crate::format::duration;
 use crate::html::parts::{close_table, open_table, scrolling};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
-use crate::metric::{Info, Value};
+use crate::metric::Info;
 use crate::table::{Cell, Table, count, moment, number, number_or_none, text, text_or_none, yes_no};
 use crate::words::invalid;
 
@@ -165,7 +165,10 @@ fn section(context: &Context) -> Markup {
             let text = if ns == 0 { String::new() } else { duration(ns as f64) };
             table.element("td", &[("class", "n"), ("data-v", &ns.to_string())], &text);
         }
-        let found = || told(t, data.cell(&t.cell)) + &latency(data.of_trial(t));
+        let found = || {
+            let planned = data.cell(&t.cell).map_or(&[][..], |cell| cell.workload.model().tests());
+            describe_with(t, planned, data.of_trial(t))
+        };
         table.element("td", &[], &invalid(&t.validity).unwrap_or_else(found)).close("tr");
     }
     close_table(&mut table);
@@ -186,16 +189,6 @@ fn beyond(all: usize) -> Markup {
         m.element("p", &[("class", "small-print")], &text);
     }
     m
-}
-
-/// `; median 95.9 µs, p99 340 µs`, where a trial has them.
-fn latency(values: &[Value]) -> String {
-    let of = |metric: &str| values.iter().find(|v| v.metric == metric).map(|v| duration(v.value));
-    match (of("latency_p50"), of("latency_p99")) {
-        (Some(median), Some(p99)) => format!("; median {median}, p99 {p99}"),
-        (Some(median), None) => format!("; median {median}, too few answers for p99"),
-        (None, _) => String::new(),
-    }
 }
 
 fn logs(context: &Context) -> Markup {

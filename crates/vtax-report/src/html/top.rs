@@ -2,6 +2,7 @@
 
 use vtax_plan::model::MeasureKind;
 use vtax_store::summary::{Comparison, Doubt, Summary, Verdict};
+use vtax_units::evidence;
 
 use super::parts::{badge, close_table, head};
 use crate::chapter::Section;
@@ -12,7 +13,6 @@ use crate::markup::Markup;
 use crate::metric::LIFECYCLE;
 use crate::plot;
 use crate::rows::{MOST_ROWS, Row, TOO_FEW, first_and_rest};
-use crate::terminal::split_evidence;
 
 /// Title, facts in one line, and the way to the sections.
 pub(super) fn header(context: &Context, sections: &[Section]) -> Markup {
@@ -73,7 +73,7 @@ pub(super) fn verdict(context: &Context, damage: &[String]) -> Markup {
 /// A note; what QEMU and a guest's console said is folded away.
 fn note(text: &str) -> Markup {
     let mut m = Markup::new();
-    let (note, evidence) = split_evidence(text);
+    let (note, evidence) = evidence::split(text);
     m.open("li", &[]).prose(note);
     if let Some(evidence) = evidence {
         m.open("details", &[])
@@ -169,7 +169,7 @@ fn line(row: &Row) -> Markup {
         }
         let shown = |name: &str, least: f64| format!("smallest tax {name} could show: {}", tax(least));
         if let Some(detectable) = c.detectable.filter(|_| c.verdict != Verdict::Worse) {
-            m.element("small", &[], &shown("this", detectable));
+            m.element("small", &[], &shown("this, judged alone,", detectable));
         }
         if let Some(least) = c.minimum_detectable {
             m.element("small", &[], &shown("this testbed, measured against itself,", least));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vtax_plan::model::Plan;
 use vtax_store::StoreError;
+use vtax_units::fact;
 
 use super::{HostDifference, MergeRefusal};
 use crate::Report;
@@ -90,7 +91,7 @@ fn facts(run: &Report) -> BTreeMap<String, String> {
     let mut facts = programs(p);
     facts.extend(machine_facts(&p.host).map(|(name, text)| (name.to_owned(), text)));
     facts.insert("memory".to_owned(), crate::format::quantity(p.host.memory_bytes as f64, "B"));
-    let own = p.facts.iter().filter_map(|(name, text)| Some((name.strip_prefix("host.")?, text)));
+    let own = p.facts.iter().filter_map(|(name, text)| Some((name.strip_prefix(fact::HOST)?, text)));
     facts.extend(own.map(|(name, text)| (name.replace('_', " "), text.clone())));
     facts
 }

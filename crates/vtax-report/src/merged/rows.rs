@@ -25,7 +25,7 @@ const PERCENTILES: [(&str, f64); 6] =
     [("50", 0.5), ("90", 0.9), ("95", 0.95), ("99", 0.99), ("99.9", 0.999), ("99.99", 0.9999)];
 
 /// A row on its way to a verdict.
-struct Open {
+struct PendingRow {
     row: MergedRow,
     over: OverHosts,
     ratio: Ratio,
@@ -36,19 +36,19 @@ struct Open {
 pub(super) fn rows(hosts: &[Host<'_>], options: &MergeOptions) -> Vec<MergedRow> {
     let Some(first) = hosts.first().and_then(|(_, runs)| runs.first()) else { return Vec::new() };
     let data = &first.context.data;
-    let mut family: Vec<Open> = Vec::new();
+    let mut family: Vec<PendingRow> = Vec::new();
     for cells in data.groups() {
         for measure in data.measures() {
             for info in metrics().filter(|m| is_asked_for(&options.metrics, data, measure, m)) {
                 for cell in cells.cells.iter().filter(|c| c.baseline.is_some()) {
-                    let open = row(hosts, cell, measure, info, data.plan.seed);
-                    family.extend(open.map(|open| Open {
+                    let pending = row(hosts, cell, measure, info, data.plan.seed);
+                    family.extend(pending.map(|pending| PendingRow {
                         row: MergedRow {
                             group: cells.label.clone(),
                             environment: data.environment_label(cell),
-                            ..open.row
+                            ..pending.row
                         },
-                        ..open
+                        ..pending
                     }));
                 }
             }
@@ -68,7 +68,7 @@ struct Found {
 }
 
 /// `None` where no host has a round with both sides.
-fn row(hosts: &[Host<'_>], cell: &Cell, measure: &str, info: &Info, seed: u64) -> Option<Open> {
+fn row(hosts: &[Host<'_>], cell: &Cell, measure: &str, info: &Info, seed: u64) -> Option<PendingRow> {
     let baseline = cell.baseline.as_deref()?;
     let (mut names, mut found, mut own) = (Vec::new(), Vec::new(), Vec::new());
     for (name, runs) in hosts {
@@ -119,7 +119,7 @@ fn row(hosts: &[Host<'_>], cell: &Cell, measure: &str, info: &Info, seed: u64) -
         same: over.same,
         odd: over.odd.iter().filter_map(|host| names.get(*host).cloned()).collect(),
     };
-    Some(Open { row, over, ratio })
+    Some(PendingRow { row, over, ratio })
 }
 
 fn exp((low, high): (f64, f64)) -> (f64, f64) {
@@ -169,13 +169,13 @@ fn bound(base: bool, candidate: bool, better: Better) -> Bound {
 }
 
 /// Gives each row its verdict.
-fn close(family: Vec<Open>, margin: f64) -> Vec<MergedRow> {
-    let ratios: Vec<Ratio> = family.iter().map(|open| open.ratio).collect();
+fn close(family: Vec<PendingRow>, margin: f64) -> Vec<MergedRow> {
+    let ratios: Vec<Ratio> = family.iter().map(|pending| pending.ratio).collect();
     let judged = judge_family(&ratios, margin, ALPHA);
-    let rows = family.into_iter().zip(judged).map(|(open, judgement)| {
-        let hosts = open.over.hosts.len();
+    let rows = family.into_iter().zip(judged).map(|(pending, judgement)| {
+        let hosts = pending.over.hosts.len();
         let few = hosts < MIN_HOSTS;
-        let corrected = judgement.interval.filter(|_| open.ratio.bound != Bound::Unknown);
+        let corrected = judgement.interval.filter(|_| pending.ratio.bound != Bound::Unknown);
         MergedRow {
             verdict: verdict(judgement.verdict),
             reason: match few {
@@ -185,7 +185,7 @@ fn close(family: Vec<Open>, margin: f64) -> Vec<MergedRow> {
                 false => for_hosts(&judgement.reason),
             },
             corrected,
-            ..open.row
+            ..pending.row
         }
     });
     rows.collect()

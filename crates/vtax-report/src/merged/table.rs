@@ -2,6 +2,7 @@
 
 use vtax_stats::MIN_HOSTS;
 use vtax_store::summary::Verdict;
+use vtax_units::counted;
 
 use super::{HostDifference, Merged, MergedRow};
 use crate::format::{digits, tax, tax_range};
@@ -18,8 +19,7 @@ pub(super) fn headline(m: &Merged) -> String {
         .filter(|c| c.0 > 0)
         .map(|(n, w)| format!("{n} {w}"))
         .collect();
-    let plural = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
-    let (hosts, comparisons) = (plural(m.hosts.len(), "host"), plural(m.rows.len(), "comparison"));
+    let (hosts, comparisons) = (counted(m.hosts.len(), "host"), counted(m.rows.len(), "comparison"));
     let odd: Vec<&str> = m
         .hosts
         .iter()
@@ -107,8 +107,8 @@ pub(super) fn warnings(m: &Merged) -> Vec<String> {
     let hosts = m.hosts.len();
     if hosts < MIN_HOSTS {
         warnings.push(format!(
-            "{hosts} host{} can't speak for others like them: an interval over hosts takes at least {MIN_HOSTS}.",
-            if hosts == 1 { "" } else { "s" }
+            "{} can't speak for others like them: an interval over hosts takes at least {MIN_HOSTS}.",
+            counted(hosts, "host")
         ));
     }
     for host in &m.hosts {

@@ -1,5 +1,7 @@
 //! Each trial as a dot, each environment's interval beside them: what a verdict is made of.
 
+use vtax_units::counted;
+
 use super::frame::Frame;
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, number};
@@ -71,8 +73,7 @@ fn environment(svg: &mut Svg, frame: &Frame, d: &Dots, (middle, unit): (f64, &st
         svg.text("value", (frame.right + 12.0, middle + 4.0), Anchor::Start, &value);
     }
     svg.line("row", (frame.left, middle), (frame.right, middle));
-    let trials = if d.values.len() == 1 { "trial" } else { "trials" };
-    let tip = format!("{}: median of {} {trials} {value}", d.label, d.values.len());
+    let tip = format!("{}: median of {} {value}", d.label, counted(d.values.len(), "trial"));
     if let Some((low, high)) = d.interval {
         let (a, b) = (frame.x(low), frame.x(high).max(frame.x(low) + 1.0));
         let bar = format!("M{} {m}H{}", number(a), number(b), m = number(middle + 7.0));

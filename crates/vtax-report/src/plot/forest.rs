@@ -1,5 +1,6 @@
 //! Taxes with their intervals on one logarithmic axis.
 
+use vtax_stats::Margin;
 use vtax_store::summary::{Comparison, Verdict};
 
 use super::frame::Frame;
@@ -27,7 +28,8 @@ pub(crate) fn forest(rows: &[&Row], margin: f64, width: f64) -> Markup {
         [c.tax, low, high, least, most, c.at_least, c.at_most].into_iter().flatten()
     });
     // An interval without end, or nearly, must not flatten all others.
-    let ends = ends.filter(|v| (1e-4..1e4).contains(v)).chain([1.0 / (1.0 + margin), 1.0 + margin]);
+    let (least, most) = Margin::new(margin).bounds();
+    let ends = ends.filter(|v| (1e-4..1e4).contains(v)).chain([least, most]);
     let frame = Frame {
         left: if narrow { 8.0 } else { 190.0 },
         right: if narrow { width - 8.0 } else { width - 170.0 },
@@ -42,7 +44,7 @@ pub(crate) fn forest(rows: &[&Row], margin: f64, width: f64) -> Markup {
         "Tax of each environment in each metric",
         "Dots are taxes, bars their 95 % intervals, on a logarithmic axis; 1 is the baseline. The shaded zone counts as equal.",
     );
-    let zone = (frame.x(1.0 / (1.0 + margin)), frame.x(1.0 + margin));
+    let zone = (frame.x(least), frame.x(most));
     svg.rect("zone", (zone.0, frame.top), (zone.1 - zone.0, frame.bottom - frame.top), "");
     frame.x_axis(&mut svg, if narrow { 4 } else { 8 }, tax_tick);
     let one = frame.x(1.0);
@@ -114,10 +116,10 @@ fn outer(c: &Comparison) -> Option<(f64, f64)> {
 
 /// Every judgement has a reason; what has none, a host's own tax, was never judged.
 fn tip(row: &Row, c: &Comparison, words: &str) -> String {
-    let told = format!("{}, {}: {words}", row.environment, row.label);
+    let tip = format!("{}, {}: {words}", row.environment, row.label);
     match c.reason.as_str() {
-        "" => told,
-        reason => format!("{told}, {}. {reason}", word(c.verdict)),
+        "" => tip,
+        reason => format!("{tip}, {}. {reason}", word(c.verdict)),
     }
 }
 

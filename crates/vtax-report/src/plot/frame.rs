@@ -28,7 +28,7 @@ impl Frame {
         self.x_axis_at(svg, self.x.ticks(count), label);
     }
 
-    /// The same at given values, ascending.
+    /// Draws the horizontal axis with ticks at given values, ascending.
     pub(crate) fn x_axis_at(&self, svg: &mut Svg, ticks: Vec<f64>, label: impl Fn(f64) -> String) {
         svg.line("axis", (self.left, self.bottom), (self.right, self.bottom));
         let mut free = f64::NEG_INFINITY;

@@ -1,5 +1,7 @@
 //! How the interval of a tax narrowed while trials were added.
 
+use vtax_stats::Margin;
+
 use super::frame::Frame;
 use super::scale::Scale;
 use super::series;
@@ -32,8 +34,8 @@ pub(crate) fn narrowing(steps: &[Step], what: Narrowing<'_>) -> Markup {
     let ends = settled.flat_map(|s| [s.interval.0, s.interval.1]);
     // Far from 1 the zone of equality would leave no room for what narrows.
     let near = steps.last().is_some_and(|s| (0.7..1.4).contains(&s.tax));
-    let zone = [1.0 / (1.0 + what.margin), 1.0 + what.margin];
-    let ends = ends.chain(zone.into_iter().filter(|_| near)).filter(|v| (1e-4..1e4).contains(v));
+    let (least, most) = Margin::new(what.margin).bounds();
+    let ends = ends.chain([least, most].into_iter().filter(|_| near)).filter(|v| (1e-4..1e4).contains(v));
     let frame = Frame {
         left: 48.0,
         right: WIDTH - 12.0,
@@ -50,7 +52,7 @@ pub(crate) fn narrowing(steps: &[Step], what: Narrowing<'_>) -> Markup {
         None => "tax".to_owned(),
     };
     svg.text("name", (0.0, 29.0), Anchor::Start, &rule);
-    let (top, bottom) = (frame.y(1.0 + what.margin), frame.y(1.0 / (1.0 + what.margin)));
+    let (top, bottom) = (frame.y(most), frame.y(least));
     if near {
         svg.rect("zone", (frame.left, top), (frame.right - frame.left, bottom - top), "");
         svg.line("one", (frame.left, frame.y(1.0)), (frame.right, frame.y(1.0)));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use vtax_store::record::TrialRecord;
 use vtax_topology::expect::Stage;
+use vtax_units::fact;
 
 use crate::data::RunData;
 use crate::format::quantity;
@@ -36,7 +37,7 @@ pub(super) fn section(data: &RunData) -> Markup {
             continue;
         }
         any = true;
-        versions.extend(trials.iter().filter_map(|trial| trial.facts.get("path.lab.version")));
+        versions.extend(trials.iter().filter_map(|trial| trial.facts.get(fact::PATH_LAB_VERSION)));
         table.push(&data.environment_label(cell), row(&trials));
     }
     if any {
@@ -55,22 +56,22 @@ pub(super) fn section(data: &RunData) -> Markup {
 }
 
 fn raised(trial: &TrialRecord) -> bool {
-    trial.facts.contains_key("path.lab.interfaces_ns")
+    trial.facts.contains_key(&fact::of_stage(Stage::Interfaces.word()))
 }
 
 fn row(trials: &[&TrialRecord]) -> Vec<String> {
-    let fact = |key: &str| -> String {
+    let values = |key: &str| -> String {
         let all: BTreeSet<&str> =
             trials.iter().filter_map(|t| t.facts.get(key)).map(String::as_str).collect();
         all.into_iter().take(3).collect::<Vec<_>>().join(", ")
     };
     let stage = |stage: Stage| {
-        let key = format!("path.lab.{}_ns", stage.word().replace('-', "_"));
+        let key = fact::of_stage(stage.word());
         let times: Vec<f64> = trials.iter().filter_map(|t| t.facts.get(&key)?.parse().ok()).collect();
         vtax_stats::quantile(&times, 0.5).map_or_else(String::new, |ns| quantity(ns, "ns"))
     };
-    let mut row = vec![trials.len().to_string(), fact("path.place")];
+    let mut row = vec![trials.len().to_string(), values(fact::PATH_PLACE)];
     row.extend(Stage::ALL.map(stage));
-    row.extend(["path.lab.labels", "path.lab.ttl"].map(fact));
+    row.extend([fact::PATH_LAB_LABELS, fact::PATH_LAB_TTL].map(values));
     row
 }

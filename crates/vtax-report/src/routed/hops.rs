@@ -3,6 +3,7 @@
 use vtax_plan::model::Cell;
 use vtax_store::record::{TrialRecord, Validity};
 use vtax_topology::hops::{Hop, Hops, Part, Times};
+use vtax_units::counted;
 
 use crate::data::RunData;
 use crate::format::quantity;
@@ -50,8 +51,7 @@ pub(super) fn section(data: &RunData) -> Markup {
         );
         m.add(&scrolling(&table.finish()));
         if missed > 0 {
-            let packets = if missed == 1 { "packet" } else { "packets" };
-            m.element("p", &[], &format!("{missed} {packets} found no room in the captures."));
+            m.element("p", &[], &format!("{} found no room in the captures.", counted(missed, "packet")));
         }
     }
     for (cell, _, trials) in cells(data) {
@@ -209,7 +209,7 @@ mod tests {
             ..Hops::default()
         };
         let parts = over_trials(&[&first, &second]);
-        let told: Vec<String> = parts
+        let words: Vec<String> = parts
             .iter()
             .map(|part| {
                 let [way, words, packets, least, _, _, waited, share] = row(part, &parts);
@@ -217,7 +217,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            words,
             [
                 "to the service: router a, 20, 10.0 µs, 20.0 µs, 75.0 %",
                 "to the service: router b, 10, 10.0 µs, 0 ns, 25.0 %",

@@ -44,8 +44,8 @@ fn end(event: &TopologyEvent) -> Nanos {
 /// Rows of an event: those of the data plane among those of the routers.
 fn rows(found: &TopologyOutcome, event: &TopologyEvent, until: Nanos) -> Vec<(Nanos, [String; 3])> {
     let within = |entry: &&Entry| (event.at..until.min(end(event))).contains(&entry.at);
-    let told = found.timeline.iter().take(MOST_ENTRIES).filter(within);
-    let mut rows: Vec<(Nanos, [String; 3])> = told
+    let entries = found.timeline.iter().take(MOST_ENTRIES).filter(within);
+    let mut rows: Vec<(Nanos, [String; 3])> = entries
         .map(|entry| (entry.at, [entry.router.clone(), who(&entry.source), entry.text.clone()]))
         .collect();
     let plane = |after: Nanos, words: &str| {
@@ -147,9 +147,9 @@ mod tests {
             ],
             problem: None,
         };
-        let told: Vec<String> =
+        let words: Vec<String> =
             rows(&found, &event, ms(9_000)).into_iter().map(|(_, [_, _, what])| what).collect();
-        assert_eq!(told, ["the first probe is lost", "down", "route", "all probes arrive again"]);
+        assert_eq!(words, ["the first probe is lost", "down", "route", "all probes arrive again"]);
         let timeline = (0..250).map(|number| entry(1_010, &number.to_string())).collect();
         let loud = rows(&TopologyOutcome { timeline, ..found }, &event, ms(9_000));
         let [.., (_, [_, _, last])] = loud.as_slice() else { panic!("{loud:?}") };

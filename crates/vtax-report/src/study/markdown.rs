@@ -1,7 +1,7 @@
 //! The report of a reproduction as Markdown, and as a table for a terminal.
 
 use vtax_study::{FoundClaim, Outcome, Way};
-use vtax_units::shortened;
+use vtax_units::{drives_terminal, shortened};
 
 use super::StudyReport;
 use super::words::{concluded, headline, ours, sides, studys, verdict, warnings, way, what};
@@ -107,7 +107,7 @@ pub(super) fn terminal(report: &StudyReport<'_>) -> String {
     for claim in &report.found.claims {
         let said = report.study.claim(&claim.id).map_or("", |claim| claim.text.as_str());
         let line = format!("{:width$}  {:18}  {said}", claim.id, verdict(claim));
-        out.push_str(&shortened(&line.replace(char::is_control, " "), WIDTH));
+        out.push_str(&shortened(&line.replace(drives_terminal, " "), WIDTH));
         out.push('\n');
     }
     for warning in warnings(report.found) {

@@ -1,6 +1,7 @@
 //! The report of a reproduction as one page.
 
 use vtax_study::{Claim, FoundClaim, Outcome, RuleFound, Study, Way, Word};
+use vtax_units::counted;
 
 use super::plot::picture;
 use super::words::{asks, concluded, figure, headline, ours, sides, studys, verdict, warnings, way, what};
@@ -216,8 +217,8 @@ fn rules(all: &[&RuleFound]) -> Markup {
     for rule in all {
         let is_broken = rule.is_broken();
         // Of a broken rule what breaks it.
-        let told = rule.cases.iter().filter(|case| !is_broken || case.outcome != Outcome::Holds);
-        for (at, case) in told.enumerate() {
+        let cases = rule.cases.iter().filter(|case| !is_broken || case.outcome != Outcome::Holds);
+        for (at, case) in cases.enumerate() {
             let outcome = match &case.outcome {
                 Outcome::Holds => "holds".to_owned(),
                 Outcome::Broken => "doesn't hold".to_owned(),
@@ -235,7 +236,7 @@ fn deviations(report: &StudyReport<'_>) -> Markup {
     let mut m = Markup::new();
     for experiment in &report.study.experiments {
         m.element("h3", &[], &experiment.title);
-        let told = match experiment.trials_from {
+        let source = match experiment.trials_from {
             vtax_study::TrialsFrom::Told => "as it tells",
             vtax_study::TrialsFrom::Inferred => "as far as can be inferred",
         };
@@ -243,7 +244,7 @@ fn deviations(report: &StudyReport<'_>) -> Markup {
             1 => "once".to_owned(),
             trials => format!("{trials} times"),
         };
-        let trials = format!("The study measured each figure {often}, {told}.");
+        let trials = format!("The study measured each figure {often}, {source}.");
         list(&mut m, experiment.deviations.iter().cloned().chain([trials]));
     }
     if !report.study.source.copy.is_empty() {
@@ -265,8 +266,7 @@ fn runs(all: &[StudyRun]) -> Markup {
         if !run.notes.is_empty() {
             let mut notes = Markup::new();
             list(&mut notes, run.notes.iter().cloned());
-            let several = if run.notes.len() == 1 { "note" } else { "notes" };
-            m.add(&details(&format!("{} {several}", run.notes.len()), &notes));
+            m.add(&details(&counted(run.notes.len(), "note"), &notes));
         }
     }
     m

@@ -1,5 +1,6 @@
 //! The study's ratios and ours on one logarithmic axis.
 
+use vtax_stats::Margin;
 use vtax_study::{Compared, Reproduction, Step, Study};
 
 use super::words::{margin, ours, studys, what};
@@ -56,7 +57,7 @@ fn draw(lines: &[Line<'_>], width: f64) -> Markup {
     let ends = ratios.flat_map(|(step, margin)| {
         let Compared { ratio, interval } = step.ours.unwrap_or(Compared { ratio: 1.0, interval: None });
         let (low, high) = interval.unzip();
-        let (from, to) = zone(*margin);
+        let (from, to) = Margin::new(*margin).bounds();
         [Some(ratio), low, high, step.study, Some(from), Some(to)].into_iter().flatten()
     });
     // An interval without end must not flatten all others.
@@ -75,7 +76,7 @@ fn draw(lines: &[Line<'_>], width: f64) -> Markup {
     let placed = || (0..).zip(lines).map(|(place, line)| (frame.top + f64::from(place) * row, line));
     for (y, line) in placed() {
         if let Line::Ratio(_, margin) = line {
-            let (from, to) = zone(*margin);
+            let (from, to) = Margin::new(*margin).bounds();
             svg.rect("zone", (frame.x(from), y), (frame.x(to) - frame.x(from), row), "");
         }
     }
@@ -89,11 +90,6 @@ fn draw(lines: &[Line<'_>], width: f64) -> Markup {
         }
     }
     svg.finish()
-}
-
-/// Ratios that count as equal.
-fn zone(margin: f64) -> (f64, f64) {
-    (1.0 / (1.0 + margin), 1.0 + margin)
 }
 
 fn ratio(svg: &mut Svg, frame: &Frame, step: &Step, y: f64, narrow: bool) {

@@ -5,7 +5,7 @@ use vtax_plan::model::{Fault, FtMode};
 use vtax_store::failover::{FaultRecord, Recovered, Recovery, Seen, Spell, Unplanned};
 use vtax_units::Nanos;
 
-use super::history::{Back, Failure, Gap, History, Part};
+use super::history::{Back, FailedPart, Failure, Gap, History};
 use super::inject::Done;
 use super::seen::Course;
 use super::silence::Stretch;
@@ -40,7 +40,7 @@ pub(super) struct Revival {
 }
 
 /// What became of the guest, and when.
-pub(super) struct Told {
+pub(super) struct FailoverFindings {
     pub(super) faults: Vec<FaultRecord>,
     pub(super) unplanned: Vec<Unplanned>,
     pub(super) unprotected: Vec<Spell>,
@@ -66,7 +66,7 @@ impl Account<'_> {
         self.started_unix_ns.saturating_add(self.duration.0)
     }
 
-    pub(super) fn tell(&self) -> Told {
+    pub(super) fn findings(&self) -> FailoverFindings {
         let history = History::of(self.events, self.done);
         let broke = self.broke(&history);
         let record = |(number, fault): (usize, &Fault)| {
@@ -81,14 +81,20 @@ impl Account<'_> {
         let faults = self.faults.iter().enumerate().map(record).collect();
         let unplanned = broke.iter().filter(|b| b.failure.fault.is_none()).map(|b| self.unplanned(b));
         let unplanned = unplanned.collect();
-        Told { faults, unplanned, unprotected: self.unprotected(&history), down: self.down(&broke) }
+        FailoverFindings {
+            faults,
+            unplanned,
+            unprotected: self.unprotected(&history),
+            down: self.down(&broke),
+        }
     }
 
     /// What broke, in order of time, faults or not.
     fn broke<'h>(&self, history: &'h History) -> Vec<Broke<'h>> {
         // A host that nothing ran on fails unseen, and what failed before the load or after it is none of its.
         let load = self.started_unix_ns..self.ended_unix_ns();
-        let counts = |f: &&Failure| f.fault.is_some() || (f.part != Part::Other && load.contains(&f.at));
+        let counts =
+            |f: &&Failure| f.fault.is_some() || (f.part != FailedPart::Other && load.contains(&f.at));
         let failures: Vec<&Failure> = history.failures.iter().filter(counts).collect();
         let mut all: Vec<Broke<'h>> = Vec::with_capacity(failures.len());
         let (mut before, mut asked_from) = (0, 0);
@@ -214,7 +220,7 @@ impl Account<'_> {
             at: Nanos(stretch.at),
             host: failure.host.clone(),
             what: failure.what.clone(),
-            guest: failure.part == Part::Guest,
+            guest: failure.part == FailedPart::Guest,
             dead: self.dead(failure).map(|(from, to)| (Nanos(from), Nanos(to))),
             first_answer: seen.first_answer,
             lost: lost.map(str::to_owned),
@@ -250,7 +256,7 @@ impl Account<'_> {
                 open.to = self.course.first_answer(from);
                 from = last;
             }
-            if failure.part == Part::Guest || failure.lost.is_some() {
+            if failure.part == FailedPart::Guest || failure.lost.is_some() {
                 let reason = lost.unwrap_or(&failure.what).to_owned();
                 spells.push(Spell { from, to: seen.first_answer, reason });
             }

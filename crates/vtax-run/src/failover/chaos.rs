@@ -8,7 +8,7 @@ use vtax_stats::Rng;
 use vtax_testkit::recount::{Broken, Counted, Request, recount};
 use vtax_units::Nanos;
 
-use super::account::{Account, Told};
+use super::account::{Account, FailoverFindings};
 use super::inject::Done;
 use super::seen::Course;
 
@@ -70,6 +70,15 @@ struct Truth {
     fenced: Option<u64>,
     dead: Option<(u64, u64)>,
     armed: Option<u64>,
+}
+
+/// What a failure did to the guest.
+#[derive(Debug, Clone, Copy)]
+struct Harm {
+    /// The guest itself stood on what broke.
+    hits_guest: bool,
+    /// It was protected until then.
+    protected: bool,
 }
 
 /// What ended the protection.
@@ -157,22 +166,15 @@ impl Pair {
         self.primary.is_some_and(|host| self.hosts[host].power == Power::Up)
     }
 
-    fn broke(
-        &mut self,
-        at: u64,
-        planned: Option<(usize, FaultKind)>,
-        host: usize,
-        hits_guest: bool,
-        protected: bool,
-    ) {
+    fn broke(&mut self, at: u64, planned: Option<(usize, FaultKind)>, host: usize, harm: Harm) {
         let kind = planned.map(|(_, kind)| kind);
         self.truths.push(Truth {
             planned: planned.map(|(number, _)| number),
             kind,
             host: Some(host),
             at,
-            protected,
-            hits_guest,
+            protected: harm.protected,
+            hits_guest: harm.hits_guest,
             mended: None,
             fenced: None,
             dead: None,
@@ -196,14 +198,14 @@ impl Pair {
                 if let Some(host) = self.primary.filter(|_| self.guest_runs()) {
                     let protected = self.wounds.is_empty() && self.armed;
                     let at = self.tell(Some(host), PairEventKind::Detected { silence: Nanos::ZERO });
-                    self.broke(at, None, host, true, protected);
+                    self.broke(at, None, host, Harm { hits_guest: true, protected });
                     self.fence(host, self.truths.len() - 1);
                 }
             }
             Blow::CopyCrash => {
                 if let Some(host) = self.secondary.filter(|_| self.copy_is_whole() && self.guest_runs()) {
                     let at = self.tell(Some(host), PairEventKind::Detected { silence: Nanos::ZERO });
-                    self.broke(at, None, host, false, true);
+                    self.broke(at, None, host, Harm { hits_guest: false, protected: true });
                     self.fence(host, self.truths.len() - 1);
                 }
             }
@@ -235,7 +237,8 @@ impl Pair {
             return;
         }
         let Some(host) = host else { return };
-        self.broke(at, Some((number, kind)), host, kind.stops_the_service(), protected);
+        let harm = Harm { hits_guest: kind.stops_the_service(), protected };
+        self.broke(at, Some((number, kind)), host, harm);
         let now = self.now;
         let struck = &mut self.hosts[host];
         match kind {
@@ -432,7 +435,7 @@ fn requests(answers: &[bool], random: &mut Random) -> Vec<Request> {
     all.collect()
 }
 
-fn tell(pair: &Pair, requests: &[Request]) -> Told {
+fn tell(pair: &Pair, requests: &[Request]) -> FailoverFindings {
     let mut course = Course::new(Nanos(LENGTH * MS));
     for r in requests {
         course.ended(Nanos(r.asked), Nanos(r.ended), !r.answered);
@@ -451,7 +454,7 @@ fn tell(pair: &Pair, requests: &[Request]) -> Told {
         delayed_beyond: DELAYED,
         revivals: &[],
     };
-    account.tell()
+    account.findings()
 }
 
 /// Plays the schedule of a seed; what differs from the truth.
@@ -481,7 +484,7 @@ fn differences(seed: u64) -> Vec<String> {
 }
 
 /// Compares what is said of each fault.
-fn figures(pair: &Pair, requests: &[Request], told: &Told) -> Vec<String> {
+fn figures(pair: &Pair, requests: &[Request], told: &FailoverFindings) -> Vec<String> {
     let broken: Vec<Broken> = pair
         .truths
         .iter()

@@ -12,7 +12,7 @@ use super::inject::Done;
 
 /// What of a pair failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum FailedPart {
     /// What ran the guest.
     Guest,
     /// What kept its copy, or the link to it.
@@ -37,7 +37,7 @@ pub(super) struct Failure {
     pub(super) fault: Option<(usize, FaultKind)>,
     pub(super) at: u64,
     pub(super) host: Option<String>,
-    pub(super) part: Part,
+    pub(super) part: FailedPart,
     /// In words: `QEMU on host-a ended by itself`, `kill: primary-host`.
     pub(super) what: String,
     /// When it was mended before anybody had noticed.
@@ -152,7 +152,7 @@ impl Tale {
         fault: Option<(usize, FaultKind)>,
         at: u64,
         host: Option<String>,
-        part: Part,
+        part: FailedPart,
         what: String,
     ) -> usize {
         let failure = Failure {
@@ -177,9 +177,11 @@ impl Tale {
     fn hit(&mut self, done: &Done) {
         let kind = done.fault.kind;
         let part = match kind {
-            FaultKind::Kill(FaultTarget::SecondaryHost) | FaultKind::Cut(FaultTarget::FtLink) => Part::Copy,
-            _ if kind.stops_the_service() => Part::Guest,
-            _ => Part::Other,
+            FaultKind::Kill(FaultTarget::SecondaryHost) | FaultKind::Cut(FaultTarget::FtLink) => {
+                FailedPart::Copy
+            }
+            _ if kind.stops_the_service() => FailedPart::Guest,
+            _ => FailedPart::Other,
         };
         let fault = Some((done.number, kind));
         let index = self.add(fault, done.at_unix_ns, done.host.clone(), part, kind.words());
@@ -259,11 +261,11 @@ impl Tale {
         let known = known.or_else(|| missed().filter(|_| silence > Nanos::ZERO));
         let index = known.unwrap_or_else(|| {
             let part = if host == self.primary.as_ref() {
-                Part::Guest
+                FailedPart::Guest
             } else if host == self.secondary.as_ref() {
-                Part::Copy
+                FailedPart::Copy
             } else {
-                Part::Other
+                FailedPart::Other
             };
             let name = host.map_or("a host", String::as_str);
             let what = match silence {
@@ -278,14 +280,14 @@ impl Tale {
         self.unnoticed.retain(|other| failures[*other].host.as_ref() != host);
         let failure = &mut self.told.failures[index];
         failure.detected = Some(wall);
-        if failure.part == Part::Other {
+        if failure.part == FailedPart::Other {
             return;
         }
         if failure.fault.is_none() && self.open.is_none() {
             self.cause.get_or_insert_with(|| failure.what.clone());
         }
         self.noticed = Some(first);
-        if failure.part == Part::Guest {
+        if failure.part == FailedPart::Guest {
             self.dying = Some(index);
         }
         self.unarmed.push(index);
@@ -302,7 +304,7 @@ impl Tale {
     /// The guest goes on alone.
     fn copy_given_up(&mut self, wall: u64, reason: &str) {
         let failures = &self.told.failures;
-        let of_copy = |index: &&usize| failures[**index].part == Part::Copy;
+        let of_copy = |index: &&usize| failures[**index].part == FailedPart::Copy;
         let known = self.unnoticed.iter().find(of_copy).copied();
         if let Some(index) = known {
             // A host that was killed falls silent later.
@@ -310,7 +312,7 @@ impl Tale {
             self.noticed = Some(self.noticed.map_or(failures[index].at, |at| at.min(failures[index].at)));
             self.unnoticed.retain(|index| !failures[*index].cut());
         } else if self.noticed.is_none() {
-            let index = self.add(None, wall, self.secondary.clone(), Part::Copy, reason.to_owned());
+            let index = self.add(None, wall, self.secondary.clone(), FailedPart::Copy, reason.to_owned());
             self.unarmed.push(index);
         }
         self.unprotected(wall, reason);
@@ -337,7 +339,7 @@ impl Tale {
     /// The copy took over, whole or not: what had been broken before that is why it could no longer be trusted.
     fn used_up(&mut self, wall: u64, reason: &str) {
         let hits = self.unnoticed.iter().map(|index| &self.told.failures[*index]);
-        let broken = hits.filter(|failure| failure.part == Part::Copy).min_by_key(|failure| failure.at);
+        let broken = hits.filter(|failure| failure.part == FailedPart::Copy).min_by_key(|failure| failure.at);
         let first = broken.map(|failure| (failure.at, failure.what.clone()));
         self.unprotected(wall, reason);
         let Some(gap) = &mut self.open else { return };
@@ -349,7 +351,7 @@ impl Tale {
 
     fn end_of_protection(&self, wall: u64) -> u64 {
         let hits = self.unnoticed.iter().map(|index| &self.told.failures[*index]);
-        let hits = hits.filter(|failure| failure.part != Part::Other).map(|failure| failure.at);
+        let hits = hits.filter(|failure| failure.part != FailedPart::Other).map(|failure| failure.at);
         hits.chain(self.noticed).fold(wall, u64::min)
     }
 
@@ -368,17 +370,17 @@ impl Tale {
         }
         // Whatever happened to former copies, this one is good.
         let failures = &self.told.failures;
-        self.unnoticed.retain(|index| failures[*index].part != Part::Copy);
+        self.unnoticed.retain(|index| failures[*index].part != FailedPart::Copy);
         (self.secondary, self.noticed, self.cause) = (host.cloned(), None, None);
     }
 
     /// Nobody runs the guest any more.
     fn lost(&mut self, wall: u64, reason: &str) {
         let failures = &self.told.failures;
-        let of_guest = |index: &&usize| failures[**index].part == Part::Guest;
+        let of_guest = |index: &&usize| failures[**index].part == FailedPart::Guest;
         let hit = self.dying.or(self.moving).or_else(|| self.unnoticed.iter().find(of_guest).copied());
         let index = hit.unwrap_or_else(|| {
-            self.add(None, wall, self.primary.clone(), Part::Guest, "the guest was lost".to_owned())
+            self.add(None, wall, self.primary.clone(), FailedPart::Guest, "the guest was lost".to_owned())
         });
         (self.dying, self.moving) = (None, None);
         self.unprotected(wall, reason);
@@ -399,7 +401,8 @@ impl Tale {
 
     /// What the plan did to the copy in this time, in which it was to take over.
     fn copy_broken(&self, from: u64, to: u64) -> Option<String> {
-        let within = |f: &&Failure| f.part == Part::Copy && f.fault.is_some() && (from..to).contains(&f.at);
+        let within =
+            |f: &&Failure| f.part == FailedPart::Copy && f.fault.is_some() && (from..to).contains(&f.at);
         self.told.failures.iter().find(within).map(|failure| failure.what.clone())
     }
 

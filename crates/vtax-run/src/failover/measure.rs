@@ -19,13 +19,13 @@ use super::mode::mode_of;
 use super::seen::Course;
 use super::topology::Probing;
 use crate::instrument::{BOOT_WITHIN, Measured, Site};
-use crate::order::Order;
+use crate::trial_request::TrialRequest;
 
 /// From the request for a load to its start: the generator gets its threads ready.
 const LEAD_IN: Nanos = Nanos::from_millis(20);
 
 /// A load that was held, and is over.
-pub(crate) struct Held {
+pub(crate) struct HeldLoad {
     /// Start of its recorded time, in nanoseconds since 1970.
     pub(crate) started_unix_ns: u64,
     /// Its recorded time.
@@ -44,12 +44,12 @@ pub(crate) struct Held {
 /// load's recorded time.
 pub(crate) fn measure(
     site: &mut Site<'_>,
-    order: &Order<'_>,
+    request: &TrialRequest<'_>,
     measure: &FailoverMeasure,
-    load: impl FnOnce() -> Result<Held, AgentError>,
+    load: impl FnOnce() -> Result<HeldLoad, AgentError>,
 ) -> Result<Measured, AgentError> {
     // Of several systems it is the first that is broken, and its part of the load that is told of.
-    let offered = Rate(order.rate()?.0 / f64::from(order.cell.environment.count));
+    let offered = Rate(request.rate()?.0 / f64::from(request.cell.environment.count));
     let path = site.testbed.path_switch();
     let rig = Breakable::new(&site.testbed.the_sut().node, site.sut, path, site.routers);
     let (sut, testbed, provisioning) = (site.sut, &*site.testbed, site.provisioning);
@@ -62,7 +62,7 @@ pub(crate) fn measure(
             if let Some(interfaces) = there.node.interfaces() {
                 sut.configure_network(interfaces.to_vec())?;
             }
-            let service = &order.cell.service;
+            let service = &request.cell.service;
             sut.start_service(ServiceId::ONLY, service, there.service_address, provisioning).map(|_| ())
         };
         let found = again();
@@ -70,7 +70,7 @@ pub(crate) fn measure(
         lock(&revivals).push(revival);
         found.map_err(|e| chain(&e))
     };
-    let faults = measure.faults_of(order.cell).copied().collect();
+    let faults = measure.faults_of(request.cell).copied().collect();
     let injector = Injector { rig: &rig, faults, revive: &revive, observer: site.observer };
     let lead = Nanos(LEAD_IN.0.saturating_add(measure.warmup.0));
     let probing = site.routers.map(Probing::start);
@@ -78,7 +78,7 @@ pub(crate) fn measure(
     let held = held?;
     let topology = probing.map(|probing| Box::new(probing.finish(&rig.on_routers(), held.started_unix_ns)));
     let account = Account {
-        mode: mode_of(order.cell),
+        mode: mode_of(request.cell),
         faults: &injector.faults,
         done: &done,
         events: &injector.rig.events(),
@@ -88,10 +88,10 @@ pub(crate) fn measure(
         delayed_beyond: measure.delayed,
         revivals: &lock(&revivals),
     };
-    let mut told = account.tell();
-    note_rebuilds(&mut told.faults, measure.duration, site.sut);
+    let mut findings = account.findings();
+    note_rebuilds(&mut findings.faults, measure.duration, site.sut);
     let validity = match held.validity {
-        Validity::Valid => nothing_happened(&told.faults).unwrap_or(Validity::Valid),
+        Validity::Valid => nothing_happened(&findings.faults).unwrap_or(Validity::Valid),
         invalid => invalid,
     };
     let outcome = Finding::Failover(Box::new(FailoverOutcome {
@@ -100,10 +100,10 @@ pub(crate) fn measure(
         duration: held.duration,
         delayed_beyond: measure.delayed,
         load: held.load,
-        faults: told.faults,
-        unplanned: told.unplanned,
-        unprotected: told.unprotected,
-        down: told.down,
+        faults: findings.faults,
+        unplanned: findings.unplanned,
+        unprotected: findings.unprotected,
+        down: findings.down,
         topology,
     }));
     let measured = Measured::whole(site.started_unix_ms, outcome, validity);

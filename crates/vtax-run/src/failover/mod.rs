@@ -16,7 +16,7 @@ mod skipped;
 mod tests;
 mod topology;
 
-pub(crate) use measure::{Held, measure};
+pub(crate) use measure::{HeldLoad, measure};
 pub(crate) use mode::{mode_in, tolerance};
 pub(crate) use protection::{Meter, Qemus};
 pub(crate) use seen::Course;

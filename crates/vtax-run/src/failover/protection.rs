@@ -13,13 +13,13 @@ use vtax_sys::clock::unix_time;
 use vtax_units::{CpuSet, Nanos};
 use vtax_vm::ft::CheckpointStatistics;
 
-use super::history::{Failure, History, Part};
+use super::history::{FailedPart, Failure, History};
 
 /// Counts from its start to its end.
 pub(crate) struct Meter {
     mode: FtMode,
     began: Instant,
-    /// The same, in nanoseconds since 1970.
+    /// When it began, in nanoseconds since 1970.
     began_unix_ns: u64,
     supervision: Nanos,
     link_bytes: u64,
@@ -106,7 +106,7 @@ fn interruption(
 ) -> Option<(InvalidReason, String)> {
     let history = History::of(events, &[]);
     let seconds = |at: u64| Nanos(at.saturating_sub(from)).as_secs_f64();
-    let ran = |f: &&Failure| f.part == Part::Guest && (from..to).contains(&f.at);
+    let ran = |f: &&Failure| f.part == FailedPart::Guest && (from..to).contains(&f.at);
     let failed = history.failures.iter().find(ran);
     let gap = history.gaps.iter().find(|gap| gap.from < to && gap.to.is_none_or(|end| end > from));
     if let Some(gap) = gap.filter(|_| mode.has_secondary()) {

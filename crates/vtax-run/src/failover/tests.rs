@@ -9,7 +9,7 @@ use vtax_store::failover::{Recovery, Spell};
 use vtax_sys::clock::unix_time;
 use vtax_units::Nanos;
 
-use super::account::{Account, Revival, Told};
+use super::account::{Account, FailoverFindings, Revival};
 use super::inject::{Done, Hit, Injector, Rig};
 use super::seen::Course;
 use crate::observe::{Observer, RunEvent, Silent};
@@ -238,7 +238,13 @@ fn course(silent: &[(u64, Option<u64>)]) -> Course {
     course.sorted()
 }
 
-fn tell(mode: FtMode, faults: &[Fault], done: &[Done], events: &[PairEvent], course: &Course) -> Told {
+fn tell(
+    mode: FtMode,
+    faults: &[Fault],
+    done: &[Done],
+    events: &[PairEvent],
+    course: &Course,
+) -> FailoverFindings {
     tell_of(mode, (faults, done), events, course, &[])
 }
 
@@ -249,7 +255,7 @@ fn tell_of(
     events: &[PairEvent],
     course: &Course,
     revivals: &[Revival],
-) -> Told {
+) -> FailoverFindings {
     let account = Account {
         mode,
         faults,
@@ -261,7 +267,7 @@ fn tell_of(
         delayed_beyond: Nanos::from_millis(100),
         revivals,
     };
-    account.tell()
+    account.findings()
 }
 
 fn ms(t: Option<Nanos>) -> Option<u64> {

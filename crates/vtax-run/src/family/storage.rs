@@ -30,12 +30,12 @@ use vtax_sys::clock::unix_ms;
 use vtax_units::{CpuSet, Nanos, Rate};
 use vtax_vm::Cache;
 
-use crate::failover::{self, Held};
+use crate::failover::{self, HeldLoad};
 use crate::instrument::{Ends, Instrument, Measured, Site, not_made};
 use crate::observe::{Observer, RunEvent};
-use crate::order::Order;
 use crate::probes::Marks;
 use crate::requests;
+use crate::trial_request::TrialRequest;
 
 /// Time at the start of a timed test that doesn't count, as a share of what does.
 const WARM_UP: f64 = 0.1;
@@ -120,17 +120,17 @@ impl Tests<'_> {
     fn while_things_break(
         &self,
         site: &mut Site<'_>,
-        order: &Order<'_>,
+        request: &TrialRequest<'_>,
         measure: &FailoverMeasure,
     ) -> Result<Measured, AgentError> {
         let Some(test) = self.workload.tests.first() else {
-            return Err(not_made(order, "a storage workload without a test"));
+            return Err(not_made(request, "a storage workload without a test"));
         };
-        let step = held_step(test, measure, order.rate()?, order.seed);
+        let step = held_step(test, measure, request.rate()?, request.seed);
         let (client, observer) = (site.client, site.observer);
         // Faults come at their times from the load's start on, so the file is laid out before.
         run(client, observer, laying_out(&step))?;
-        failover::measure(site, order, measure, || run(client, observer, step).map(held))
+        failover::measure(site, request, measure, || run(client, observer, step).map(held))
     }
 }
 
@@ -178,11 +178,11 @@ fn held_step(test: &StorageTest, measure: &FailoverMeasure, rate: Rate, seed: u6
 }
 
 /// What a load while things broke came to. That what was read is wrong is what such a measure is made to find: it costs no trial.
-fn held(mut result: StorageResult) -> Held {
+fn held(mut result: StorageResult) -> HeldLoad {
     // What was there to disturb is no part of what was found.
     result.beside.clear();
     let load = &result.load;
-    Held {
+    HeldLoad {
         started_unix_ns: load.started_unix_ns,
         duration: load.duration,
         course: requests::course(load),
@@ -193,13 +193,13 @@ fn held(mut result: StorageResult) -> Held {
 }
 
 impl Instrument for Tests<'_> {
-    fn load(&self, ends: &Ends<'_>, order: &Order<'_>) -> LoadSpec {
+    fn load(&self, ends: &Ends<'_>, request: &TrialRequest<'_>) -> LoadSpec {
         LoadSpec::Storage(StorageSpec {
             target: self.target(ends),
             // The agent is bound to the system's CPUs already.
             cpus: CpuSet::default(),
             timeout: self.workload.timeout,
-            seed: order.seed,
+            seed: request.seed,
             keep: false,
         })
     }
@@ -208,17 +208,17 @@ impl Instrument for Tests<'_> {
         self.workload.access_to(self.service).is_none()
     }
 
-    fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
-        let measure = match &order.measure.kind {
+    fn measure(&mut self, site: &mut Site<'_>, request: &TrialRequest<'_>) -> Result<Measured, AgentError> {
+        let measure = match &request.measure.kind {
             MeasureKind::Storage(measure) => measure,
-            MeasureKind::Failover(measure) => return self.while_things_break(site, order, measure),
-            _ => return Err(not_made(order, "a storage workload")),
+            MeasureKind::Failover(measure) => return self.while_things_break(site, request, measure),
+            _ => return Err(not_made(request, "a storage workload")),
         };
         let tests = &self.workload.tests;
         let mut observations = Vec::with_capacity(tests.len());
         for (place, test) in tests.iter().enumerate() {
             let what = format!("{} ({} of {})", test.name, place + 1, tests.len());
-            let step = step(test, measure, order.seed.wrapping_add(place as u64));
+            let step = step(test, measure, request.seed.wrapping_add(place as u64));
             let before = place.checked_sub(1).map(|place| &tests[place]);
             if self.has_cache_beyond(site) && is_laid_out_before(test, before) {
                 run(self.loader(site), site.observer, laying_out(&step))?;
@@ -504,9 +504,9 @@ mod tests {
 
     #[test]
     fn cold_tests_find_their_files_laid_out_before_caches_are_dropped() {
-        let of = |operations: &str, sweep: &str| {
+        let from = |services: &str, operations: &str, sweep: &str| {
             let plan = format!(
-                "vtax: 1\nname: t\nbaseline: native\nenvironments: native\n\
+                "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: {services}\n\
                  workload: {{storage: {{operations: {operations}, size: 64KiB, files: 5, cache: cold{sweep}}}}}\n\
                  measure: storage\n"
             );
@@ -517,9 +517,12 @@ mod tests {
             let tests = tests.iter().enumerate();
             tests.map(|(place, test)| is_laid_out_before(test, before(place))).collect::<Vec<_>>()
         };
+        let of = |operations: &str, sweep: &str| from("disk", operations, sweep);
         // Another record makes another file; small files take the place of the data.
         assert_eq!(of("random-read", ", record: [4KiB, 64KiB]"), [true, true]);
-        assert_eq!(of("[random-read, create, random-read]", ", record: 64KiB"), [true, false, true]);
+        let mounted = "{samba: {backend: disk}}";
+        let operations = "[random-read, create, random-read]";
+        assert_eq!(from(mounted, operations, ", record: 64KiB"), [true, false, true]);
         // A test may end before it has written all of its file.
         assert_eq!(of("[write, read, rewrite]", ""), [false, true, false]);
         assert_eq!(of("random-read", ", direct: [false, true]"), [true, false]);

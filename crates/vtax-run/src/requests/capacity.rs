@@ -11,7 +11,7 @@ use super::generator::Generator;
 use super::patience;
 use super::step::{LoadStep, Pace};
 use crate::observe::{Observer, RunEvent};
-use crate::order::Order;
+use crate::trial_request::TrialRequest;
 
 /// Steps of one search, repeated ones included; a search that needs more meets a system whose
 /// capacity moves faster than it can be searched.
@@ -20,7 +20,7 @@ const MOST_STEPS: u32 = 30;
 /// A search to be made.
 pub(super) struct Capacity<'a> {
     pub(super) measure: &'a CapacityMeasure,
-    pub(super) order: &'a Order<'a>,
+    pub(super) request: &'a TrialRequest<'a>,
     pub(super) observer: &'a dyn Observer,
     /// Whether a closed loop tells where to begin.
     pub(super) closed_loop: bool,
@@ -29,7 +29,7 @@ pub(super) struct Capacity<'a> {
 impl Capacity<'_> {
     /// Makes the search; what it found, what that is worth, and how many requests were answered in it.
     pub(super) fn find(&self, generator: &mut dyn Generator) -> Result<(Finding, Validity, u64), AgentError> {
-        let (measure, seed) = (self.measure, self.order.seed);
+        let (measure, seed) = (self.measure, self.request.seed);
         let mut answered = 0;
         let spec = self.search_spec(generator, &mut answered)?;
         let search = Search::new(spec);
@@ -62,23 +62,24 @@ impl Capacity<'_> {
         generator: &mut dyn Generator,
         answered: &mut u64,
     ) -> Result<SearchSpec, AgentError> {
-        let (measure, seed) = (self.measure, self.order.seed);
+        let (measure, seed) = (self.measure, self.request.seed);
         let spec = SearchSpec {
-            start: self.order.cell.total_rate(measure.start),
+            start: self.request.cell.total_rate(measure.start),
             precision: measure.precision,
             loss_max: measure.limits.errors,
             p99_max: measure.limits.p99,
             p95_max: measure.limits.p95,
             steps_max: MOST_STEPS,
-            ..SearchSpec::blind(self.order.cell.total_rate(measure.max))
+            ..SearchSpec::blind(self.request.cell.total_rate(measure.max))
         };
-        if let Some(hint) = self.order.capacity_hint {
+        if let Some(hint) = self.request.capacity_hint {
             return Ok(spec.near_result(hint).off_the_grid(seed));
         }
         if !self.closed_loop {
             return Ok(spec.off_the_grid(seed));
         }
-        let answer = generator.run(self.step(Pace::Closed, seed, patience(self.order.cell)).for_engine())?;
+        let answer =
+            generator.run(self.step(Pace::Closed, seed, patience(self.request.cell)).for_engine())?;
         *answered += answer.answered;
         Ok(spec.near_closed_loop(&answer.result))
     }

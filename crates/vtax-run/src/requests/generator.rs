@@ -15,7 +15,7 @@ pub(super) trait Generator {
     fn run(&mut self, step: RequestStep) -> Result<LoadAnswer, AgentError>;
 }
 
-/// That of a client node, with its load open.
+/// The generator on a client node, with its load open.
 pub(super) struct OnClient<'a> {
     pub(super) client: &'a Client,
     pub(super) observer: &'a dyn Observer,
@@ -31,7 +31,7 @@ impl Generator for OnClient<'_> {
     }
 }
 
-/// Those of hosts of their own, with their loads open.
+/// The generators on hosts of their own, with their loads open.
 pub(super) struct OnHosts<'a> {
     pub(super) team: &'a Team<'a>,
     pub(super) observer: &'a dyn Observer,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vtax_load::MemberAnswer;
 use vtax_plan::model::{BesideLoad, Cell};
 use vtax_store::record::{Finding, Observation, Validity};
-use vtax_units::{Nanos, Rate};
+use vtax_units::{Nanos, Rate, fact};
 
 use super::worth::validity;
 use crate::instrument::Measured;
@@ -39,8 +39,9 @@ pub(crate) fn with_members(
             Some(offered) => Finding::Latency { offered, load: result },
             None => Finding::Throughput { load: result },
         };
-        let mut facts = BTreeMap::from([("role".to_owned(), role_word(beside.map(|b| b.role)).to_owned())]);
-        facts.extend(beside.map(|beside| ("name".to_owned(), beside.name.clone())));
+        let mut facts =
+            BTreeMap::from([(fact::ROLE.to_owned(), role_word(beside.map(|b| b.role)).to_owned())]);
+        facts.extend(beside.map(|beside| (fact::NAME.to_owned(), beside.name.clone())));
         measured.answered_each.push((member.clone(), answered));
         measured.observations.push(Observation {
             member: Some(member),

@@ -18,10 +18,10 @@ use vtax_store::record::{Finding, Validity, WarmUp};
 use vtax_units::{Nanos, Share};
 
 use crate::barrier::Party;
-use crate::failover::{self, Course, Held};
+use crate::failover::{self, Course, HeldLoad};
 use crate::family;
 use crate::instrument::{Ends, Instrument, Measured, Site, not_made};
-use crate::order::Order;
+use crate::trial_request::TrialRequest;
 use crate::warm_up::{Series, cut_warm_up};
 use capacity::Capacity;
 use generator::{Generator, OnClient, OnHosts};
@@ -51,70 +51,70 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Requests<F> {
         Self { load, drain: Nanos::ZERO, closed_loop: true }
     }
 
-    /// The same of requests that are calls: they begin in an open loop alone, and are waited for.
+    /// A load of requests that are calls: they begin in an open loop alone, and are waited for.
     pub(crate) fn of_calls(self, drain: Nanos) -> Self {
         Self { drain, closed_loop: false, ..self }
     }
 }
 
 impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
-    fn load(&self, ends: &Ends<'_>, order: &Order<'_>) -> LoadSpec {
-        (self.load)(ends, order.seed)
+    fn load(&self, ends: &Ends<'_>, request: &TrialRequest<'_>) -> LoadSpec {
+        (self.load)(ends, request.seed)
     }
 
-    fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
+    fn measure(&mut self, site: &mut Site<'_>, request: &TrialRequest<'_>) -> Result<Measured, AgentError> {
         let (observer, started) = (site.observer, site.started_unix_ms);
-        let drain = self.drain.max(drain_beside(order.cell));
+        let drain = self.drain.max(drain_beside(request.cell));
         let mut on_client = OnClient { client: site.client, observer, drain };
         let mut on_hosts = site.team.map(|team| OnHosts { team, observer, drain });
         let generator: &mut dyn Generator = match &mut on_hosts {
             Some(on_hosts) => on_hosts,
             None => &mut on_client,
         };
-        match &order.measure.kind {
+        match &request.measure.kind {
             MeasureKind::Capacity(measure) => {
-                let capacity = Capacity { measure, order, observer, closed_loop: self.closed_loop };
+                let capacity = Capacity { measure, request, observer, closed_loop: self.closed_loop };
                 let (found, validity, answered) = capacity.find(generator)?;
                 Ok(Measured::whole(started, found, validity).with(None, answered))
             }
             MeasureKind::Latency(latency) => {
-                let offered = order.rate()?;
+                let offered = request.rate()?;
                 let step = LoadStep {
                     pace: Pace::Open(offered, latency.arrivals),
                     warmup: latency.warmup,
                     duration: latency.duration,
-                    seed: order.seed,
+                    seed: request.seed,
                     samples: latency.samples,
-                    drain: patience(order.cell),
+                    drain: patience(request.cell),
                 };
                 let mut answer = generator.run(step.for_engine())?;
                 let (validity, warm_up) =
-                    judge(&mut answer.result, Series::Latency, order.tolerance, site.partner);
+                    judge(&mut answer.result, Series::Latency, request.tolerance, site.partner);
                 let found = Finding::Latency { offered, load: answer.result };
                 let whole = Measured::whole(started, found, validity).with(warm_up, answer.answered);
-                Ok(with_members(whole, order.cell, answer.members, Some(offered)))
+                Ok(with_members(whole, request.cell, answer.members, Some(offered)))
             }
             MeasureKind::Throughput(throughput) => {
                 let step = LoadStep {
                     pace: Pace::Closed,
                     warmup: throughput.warmup,
                     duration: throughput.duration,
-                    seed: order.seed,
+                    seed: request.seed,
                     samples: false,
-                    drain: patience(order.cell),
+                    drain: patience(request.cell),
                 };
                 let mut answer = generator.run(step.for_engine())?;
                 let (validity, warm_up) =
-                    judge(&mut answer.result, Series::Sent, order.tolerance, site.partner);
+                    judge(&mut answer.result, Series::Sent, request.tolerance, site.partner);
                 let found = Finding::Throughput { load: answer.result };
                 let whole = Measured::whole(started, found, validity).with(warm_up, answer.answered);
-                Ok(with_members(whole, order.cell, answer.members, None))
+                Ok(with_members(whole, request.cell, answer.members, None))
             }
             MeasureKind::Failover(measure) => {
-                failover::measure(site, order, measure, || held(generator, order, measure))
+                failover::measure(site, request, measure, || held(generator, request, measure))
             }
             MeasureKind::Ims(_) | MeasureKind::Network(_) | MeasureKind::Storage(_) => {
-                Err(not_made(order, "a workload of requests"))
+                Err(not_made(request, "a workload of requests"))
             }
         }
     }
@@ -138,19 +138,19 @@ fn drain_beside(cell: &Cell) -> Nanos {
 /// Holds a load of requests for as long as things break.
 fn held(
     generator: &mut dyn Generator,
-    order: &Order<'_>,
+    request: &TrialRequest<'_>,
     measure: &FailoverMeasure,
-) -> Result<Held, AgentError> {
+) -> Result<HeldLoad, AgentError> {
     let step = LoadStep {
-        pace: Pace::Open(order.rate()?, measure.arrivals),
+        pace: Pace::Open(request.rate()?, measure.arrivals),
         warmup: measure.warmup,
         duration: measure.duration,
-        seed: order.seed,
+        seed: request.seed,
         samples: true,
-        drain: patience(order.cell),
+        drain: patience(request.cell),
     };
     let load = generator.run(step.in_intervals(interval(measure)))?.result;
-    Ok(Held {
+    Ok(HeldLoad {
         started_unix_ns: load.started_unix_ns,
         duration: load.duration,
         course: course(&load),

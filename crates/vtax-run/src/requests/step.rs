@@ -1,7 +1,7 @@
 //! One step of a load of requests, as the engine wants it.
 
 use vtax_load::{Model, RequestStep, Segment};
-use vtax_plan::model::Arrivals;
+use vtax_plan::model::ArrivalProcess;
 use vtax_units::{Nanos, Rate};
 
 use crate::warm_up;
@@ -10,7 +10,7 @@ use crate::warm_up;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pace {
     /// Open loop at a constant rate.
-    Open(Rate, Arrivals),
+    Open(Rate, ArrivalProcess),
     /// Closed loop.
     Closed,
 }

@@ -12,7 +12,7 @@ use super::generator::Generator;
 use super::{held, validity};
 use crate::failover::Stretch;
 use crate::observe::Silent;
-use crate::order::Order;
+use crate::trial_request::TrialRequest;
 
 const PLAN: &str = "
 vtax: 1
@@ -32,9 +32,9 @@ fn plan(measure: &str) -> Plan {
     vtax_plan::parse("test", text.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn order(plan: &Plan, offered: Option<f64>, hint: Option<f64>) -> Order<'_> {
+fn request(plan: &Plan, offered: Option<f64>, hint: Option<f64>) -> TrialRequest<'_> {
     let cell: &Cell = &plan.cells[0];
-    Order {
+    TrialRequest {
         cell,
         measure: plan.measures.last().expect("one"),
         repetition: 0,
@@ -83,6 +83,7 @@ impl Generator for Service {
             generator: GeneratorUse { limited, ..GeneratorUse::default() },
             samples: Vec::new(),
             details: None,
+            timeout: Nanos::ZERO,
         };
         self.steps.push(step);
         Ok(LoadAnswer { result, answered: ok + 1, members: Vec::new() })
@@ -92,9 +93,9 @@ impl Generator for Service {
 /// The bracket of a search with its validity, and the answers it was told of.
 fn search(service: &mut Service, hint: Option<f64>) -> (f64, Option<f64>, Validity, u64) {
     let plan = plan("capacity");
-    let order = order(&plan, None, hint);
-    let MeasureKind::Capacity(measure) = &order.measure.kind else { panic!("{:?}", order.measure) };
-    let capacity = Capacity { measure, order: &order, observer: &Silent, closed_loop: true };
+    let request = request(&plan, None, hint);
+    let MeasureKind::Capacity(measure) = &request.measure.kind else { panic!("{:?}", request.measure) };
+    let capacity = Capacity { measure, request: &request, observer: &Silent, closed_loop: true };
     let (found, validity, answered) = capacity.find(service).expect("no failure");
     let Finding::Capacity(found) = found else { panic!("{found:?}") };
     (found.lower.0, found.upper.map(|upper| upper.0), validity, answered)
@@ -166,19 +167,19 @@ fn a_load_is_held_at_the_rate_that_was_ordered() {
         panic!("{:?}", plan.measures)
     };
     let mut service = Service::of(3_000.0);
-    let load = held(&mut service, &order(&plan, Some(500.0), None), measure).expect("no failure");
+    let load = held(&mut service, &request(&plan, Some(500.0), None), measure).expect("no failure");
     assert_eq!((load.started_unix_ns, load.duration, load.validity), (7, measure.duration, Validity::Valid));
     let step = &service.steps[0];
     assert!(step.samples && step.interval < Nanos::from_millis(101), "{step:?}");
     assert_eq!(step.drain, Nanos::from_secs(2), "the timeout");
-    let unordered = held(&mut service, &order(&plan, None, None), measure).err().expect("a refusal");
+    let unordered = held(&mut service, &request(&plan, None, None), measure).err().expect("a refusal");
     assert!(unordered.to_string().contains("without a load"), "{unordered}");
 }
 
 #[test]
 fn a_course_has_what_was_answered_what_failed_and_what_never_began() {
     let step = super::LoadStep {
-        pace: super::Pace::Open(Rate(10.0), vtax_plan::model::Arrivals::Constant),
+        pace: super::Pace::Open(Rate(10.0), vtax_plan::model::ArrivalProcess::Constant),
         warmup: Nanos::ZERO,
         duration: Nanos::from_secs(10),
         seed: 1,
@@ -196,7 +197,12 @@ fn a_course_has_what_was_answered_what_failed_and_what_never_began() {
     for i in 0..10 {
         let counts = Counts { missed: u64::from(i == 5), ..Counts::default() };
         let start = Nanos(i * second);
-        load.intervals.push(vtax_load::Interval { start, counts, latency: LatencyHistogram::new() });
+        load.intervals.push(vtax_load::Interval {
+            start,
+            counts,
+            latency: LatencyHistogram::new(),
+            begun: None,
+        });
     }
     let course = super::course(&load).sorted();
     let stretch = Stretch { before: 0, asked_from: 0, at: 5 * second, mended: u64::MAX, next: 10 * second };

@@ -5,7 +5,7 @@ use vtax_store::record::{InvalidReason, Partner, TrialRecord, Validity};
 use super::{Executor, Runner, Slot};
 use crate::error::RunError;
 use crate::observe::RunEvent;
-use crate::order::Order;
+use crate::trial_request::TrialRequest;
 
 impl Runner<'_> {
     /// Makes a pair; false where it was interrupted. Slots are the baseline's and the candidate's: the
@@ -32,11 +32,11 @@ impl Runner<'_> {
             remaining,
         });
         let began = std::time::Instant::now();
-        let orders = [self.order(baseline), self.order(candidate)];
-        let records = match &orders {
+        let requests = [self.request(baseline), self.request(candidate)];
+        let records = match &requests {
             [Ok(one), Ok(other)] => executor.pair([one, other], [&mut first, &mut second], self.observer)?,
             [one, other] => {
-                let missing = |order: &Result<Order<'_>, String>| order.as_ref().err().cloned();
+                let missing = |request: &Result<TrialRequest<'_>, String>| request.as_ref().err().cloned();
                 let why = missing(one).or_else(|| missing(other)).unwrap_or_default();
                 Some(slots.map(|slot| self.unmade(slot, &why)))
             }

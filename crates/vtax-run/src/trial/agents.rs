@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vtax_agent::message::{CardFacts, InterfaceSetup, NodeFacts, Provisioning, ServiceId, ServiceReady};
-use vtax_agent::{AgentError, Client, Clock};
+use vtax_agent::{AgentError, Client, ClockOffset};
 use vtax_lab::{Node, Sut, Testbed};
 use vtax_plan::model::{Cell, Service, StartOrder};
 use vtax_router::Raised;
@@ -14,7 +14,7 @@ use vtax_store::record::InvalidReason;
 use vtax_sys::chain;
 use vtax_sys::clock::unix_time;
 use vtax_sys::cpu_clock::process_cpu;
-use vtax_units::Nanos;
+use vtax_units::{Nanos, fact};
 
 use super::heard::Heard;
 use super::setting::{Failed, Setting};
@@ -68,7 +68,7 @@ struct Greeted {
 struct ClockSeen {
     /// When, in nanoseconds since 1970 by the host's clock.
     at: u64,
-    clock: Clock,
+    clock: ClockOffset,
 }
 
 impl ClockSeen {
@@ -100,7 +100,7 @@ impl Agents {
             Some((_, node)) => Some(talk(node, heard)?),
             None => None,
         };
-        let cell = setting.order.cell;
+        let cell = setting.request.cell;
         let name = |node: &Node| format!("{}/{}", cell.environment.name, role(node.name()));
         let mut interfaces = testbed.client.interfaces().map(<[InterfaceSetup]>::to_vec);
         let sources = sources_of(cell, testbed.the_sut().service_address, interfaces.as_deref_mut());
@@ -108,14 +108,15 @@ impl Agents {
             nodes.insert(name(node), greeted.node.clone());
             let words: Vec<String> = greeted.cards.iter().map(CardFacts::words).collect();
             if !words.is_empty() {
-                facts.insert(format!("{}.card", role(node.name())), words.join("; "));
+                facts.insert(fact::of_node(role(node.name()), fact::CARD), words.join("; "));
             }
             if !node.is_here() {
-                facts.insert(format!("{}.machine", role(node.name())), greeted.node.machine.clone());
+                facts.insert(fact::of_node(role(node.name()), fact::MACHINE), greeted.node.machine.clone());
             }
             for lease in greeted.cards.iter().filter_map(|card| card.lease) {
-                facts.insert(format!("{}.lease", role(node.name())), lease.words());
-                facts.insert(format!("{}.lease_ns", role(node.name())), lease.took.0.to_string());
+                facts.insert(fact::of_node(role(node.name()), fact::LEASE), lease.words());
+                let took = fact::of_node(role(node.name()), fact::LEASE_TIME);
+                facts.insert(took, lease.took.0.to_string());
             }
         };
         let greeted = greet(&client, interfaces).map_err(|e| refused(&e, &testbed.client))?;
@@ -144,7 +145,7 @@ impl Agents {
             note(&sut.node, &greeted);
             clocks.push(greeted.clock);
         }
-        if let Some((routers, node)) = routers.as_ref().zip(testbed.between.first()) {
+        if let Some((routers, node)) = routers.as_ref().zip(testbed.routers.first()) {
             setting.phase("starting the routers' node");
             // Its interfaces are the routers' own.
             note(node, &greet(routers, None).map_err(|e| refused(&e, node))?);
@@ -302,7 +303,7 @@ fn refused(error: &AgentError, node: &Node) -> Failed {
 /// figures that it takes of itself, and the times that its programs wait, would be wrong with it.
 fn wrong_clock((first, later): (ClockSeen, ClockSeen)) -> Option<String> {
     let passed = later.at.saturating_sub(first.at);
-    let open = first.clock.within_ns.saturating_add(later.clock.within_ns);
+    let open = first.clock.uncertainty_ns.saturating_add(later.clock.uncertainty_ns);
     let gained = i128::from(later.clock.offset_ns) - i128::from(first.clock.offset_ns);
     (gained.unsigned_abs() > u128::from(passed / 10) + u128::from(open)).then(|| {
         let times = (passed as f64 + gained as f64) / passed.max(1) as f64;
@@ -340,7 +341,7 @@ mod tests {
     fn a_clock_that_runs_too_fast_or_too_slow_is_found_beyond_what_exchanges_leave_open() {
         let seen = |at_ms: u64, offset_ms: i64, within_ms: u64| ClockSeen {
             at: at_ms * 1_000_000,
-            clock: Clock { offset_ns: offset_ms * 1_000_000, within_ns: within_ms * 1_000_000 },
+            clock: ClockOffset { offset_ns: offset_ms * 1_000_000, uncertainty_ns: within_ms * 1_000_000 },
         };
         let of = |passed: u64, gained: i64, within| {
             wrong_clock((seen(1000, -7, 1), seen(1000 + passed, gained - 7, within)))

@@ -14,7 +14,7 @@ use vtax_sys::cgroup::Usage;
 use vtax_sys::chain;
 use vtax_sys::clock::{ClockChange, WallClock, unix_ms};
 use vtax_topology::hops::Hops;
-use vtax_units::Nanos;
+use vtax_units::{Nanos, fact};
 
 use super::agents::Agents;
 use super::setting::{Failed, Setting};
@@ -24,10 +24,10 @@ use crate::failover::Qemus;
 use crate::family::instrument;
 use crate::instrument::{Ends, Measured, Site};
 use crate::noise::{blame, is_too_much};
-use crate::order::Order;
 use crate::probes::{Answered, CpuTime, Probes, interval, role};
 use crate::systems::{self, facts_of};
 use crate::team::Team;
+use crate::trial_request::TrialRequest;
 
 /// Sampling where the plan can't tell how long the parts of a measurement are.
 const UNKNOWN_PART: Nanos = Nanos::from_secs(8);
@@ -55,13 +55,13 @@ impl Measurement {
         (targets, provisioning): (&[SocketAddr], &Provisioning),
         partner: Option<&Party>,
     ) -> Result<Self, Failed> {
-        let order = setting.order;
+        let request = setting.request;
         let broken = |e| Failed::of(InvalidReason::MeasureFailed, &e);
-        let mut instrument = instrument(&order.cell.workload, &order.cell.service.kind);
+        let mut instrument = instrument(&request.cell.workload, &request.cell.service.kind);
         let (target, disk) = (targets[0], testbed.the_sut().node.disk().map(Disk::path));
         let ends = Ends { target, sources: &agents.sources, disk };
         let loader = if instrument.is_on_sut() { agents.sut() } else { &agents.client };
-        let load = systems::load(&*instrument, order, targets, &ends);
+        let load = systems::load(&*instrument, request, targets, &ends);
         let team = Team::of(testbed, std::iter::once(&agents.client).chain(&agents.generators));
         team.as_ref().map_or_else(|| loader.open_load(&load), |team| team.open(&load)).map_err(broken)?;
         // Outside of what is counted: it looks at all processes of the host.
@@ -85,26 +85,26 @@ impl Measurement {
             partner,
             started_unix_ms: unix_ms(),
         };
-        let limit_start = site.testbed.memory_together();
-        let watching = watch_hops(order, agents);
+        let limit_start = site.testbed.shared_memory_usage();
+        let watching = watch_hops(request, agents);
         let (cards, clock) = (Cards::look(site.testbed), WallClock::look());
-        let measured = instrument.measure(&mut site, order).map_err(broken)?;
+        let measured = instrument.measure(&mut site, request).map_err(broken)?;
         let clock_change = clock.change();
         let hops = watching.map(told_by_hops);
         let mut facts = testbed.path_facts();
-        facts.extend(limit_facts(limit_start, testbed.memory_together()));
+        facts.extend(limit_facts(limit_start, testbed.shared_memory_usage()));
         facts.extend(cards.facts(testbed));
         facts.extend(merged_pages());
-        if order.cell.has_balloons() {
+        if request.cell.has_balloons() {
             facts.extend(balloon_facts(testbed));
         }
         let (snapshots, generators) = (Vec::new(), Vec::new());
         let mut found = Self { measured, facts, hops, snapshots, generators, disturbed: None };
-        found.note_probes(probes, (agents, testbed), order, (census, qemus, partner));
+        found.note_probes(probes, (agents, testbed), request, (census, qemus, partner));
         found.judge_clock(clock_change);
         team.as_ref().map_or_else(|| loader.close_load(), Team::close).map_err(broken)?;
         if let Some(team) = team {
-            found.keep(team, order);
+            found.keep(team, request);
         }
         Ok(found)
     }
@@ -114,14 +114,14 @@ impl Measurement {
         &mut self,
         mut probes: Probes,
         (agents, testbed): (&Agents, &Testbed),
-        order: &Order<'_>,
+        request: &TrialRequest<'_>,
         (census, qemus, partner): (Option<(&Others, Census)>, Qemus, Option<&Party>),
     ) {
         // Probes that fail cost the breakdown, not the trial.
         let answered = Answered {
             whole: self.measured.answered,
             each: &self.measured.answered_each,
-            systems: order.cell.environment.count as usize,
+            systems: request.cell.environment.count as usize,
         };
         match probes.stop(&agents.client, &agents.suts, &answered) {
             Ok((cpu, host_end)) => {
@@ -136,19 +136,19 @@ impl Measurement {
                 if testbed.the_sut().node.is_here() {
                     self.note_host(&probes, &host_end, used);
                 }
-                self.account(order, &cpu);
+                self.account(request, &cpu);
             }
-            Err(error) => drop(self.facts.insert("probes".into(), error)),
+            Err(error) => drop(self.facts.insert(fact::PROBES.into(), error)),
         }
         self.note_members(&probes.series, testbed);
         self.snapshots = probes.series;
     }
 
     /// Keeps what each generator did.
-    fn keep(&mut self, team: Team<'_>, order: &Order<'_>) {
+    fn keep(&mut self, team: Team<'_>, request: &TrialRequest<'_>) {
         let warm_up = self.measured.observations.first().and_then(|first| first.warm_up.as_ref());
         let cut = warm_up.map_or(Nanos::ZERO, |warm_up| warm_up.cut);
-        let kept = team.keep(order.measure.kind.has_one_load(), cut, &mut self.measured.validity);
+        let kept = team.keep(request.measure.kind.has_one_load(), cut, &mut self.measured.validity);
         self.generators = kept.generators;
         self.facts.extend(kept.facts);
     }
@@ -185,7 +185,7 @@ impl Measurement {
         if let Some(busiest) = told.and_then(|(others, start)| others.look().busiest_since(&start)) {
             detail += &format!("; the busiest process outside of the run: {busiest}");
         }
-        self.facts.insert("noise".into(), detail.clone());
+        self.facts.insert(fact::NOISE.into(), detail.clone());
         if is_too_much(&noise, testbed.allocation.shared) {
             self.disturbed = Some(detail);
         }
@@ -194,7 +194,7 @@ impl Measurement {
     /// What the kernel stamps by the wall clock (when a packet came, when a host took over) is wrong across a jump of it.
     fn judge_clock(&mut self, change: Option<ClockChange>) {
         let Some(change) = change else { return };
-        self.facts.insert("host.clock_set".into(), format!("{:+.3} s", change.by_seconds()));
+        self.facts.insert(fact::HOST_CLOCK_SET.into(), format!("{:+.3} s", change.by_seconds()));
         let why = format!("the host's clock was {change}, or the host was suspended");
         self.disturbed = Some(match self.disturbed.take() {
             Some(other) => format!("{why}; {other}"),
@@ -210,17 +210,17 @@ impl Measurement {
         let wall = (wall.0 as f64 * probes.sut_cpus.len() as f64).max(1.0);
         let mut facts = vec![
             // Nobody's own taken off, what is others' is all.
-            ("host.sut_cpus_busy", format!("{:.4}", all.foreign)),
-            ("host.sut_cpus_used", format!("{:.4}", ours.0 as f64 / wall)),
-            ("host.steal", format!("{:.4}", all.steal)),
-            ("host.swapped_pages", all.swapped_pages.to_string()),
+            (fact::HOST_SUT_CPUS_BUSY, format!("{:.4}", all.foreign)),
+            (fact::HOST_SUT_CPUS_USED, format!("{:.4}", ours.0 as f64 / wall)),
+            (fact::HOST_STEAL, format!("{:.4}", all.steal)),
+            (fact::HOST_SWAPPED_PAGES, all.swapped_pages.to_string()),
         ];
         // Without it nothing is known, which isn't the same as no wait.
         if probes.host_start.memory_waits.is_some() && host_end.memory_waits.is_some() {
-            facts.push(("host.memory_wait", format!("{:.4}", all.memory_wait)));
+            facts.push((fact::HOST_MEMORY_WAIT, format!("{:.4}", all.memory_wait)));
         }
         if probes.host_start.disk_waits.is_some() && host_end.disk_waits.is_some() {
-            facts.push(("host.disk_wait", format!("{:.4}", all.disk_wait)));
+            facts.push((fact::HOST_DISK_WAIT, format!("{:.4}", all.disk_wait)));
         }
         self.facts.extend(facts.into_iter().map(|(name, value)| (name.to_owned(), value)));
     }
@@ -237,8 +237,8 @@ impl Measurement {
     }
 
     /// A search passes through overload; its CPU time per request describes no load.
-    fn account(&mut self, order: &Order<'_>, cpu: &CpuTime) {
-        if self.measured.answered == 0 || !order.measure.kind.has_one_load() {
+    fn account(&mut self, request: &TrialRequest<'_>, cpu: &CpuTime) {
+        if self.measured.answered == 0 || !request.measure.kind.has_one_load() {
             return;
         }
         for observation in &mut self.measured.observations {
@@ -252,16 +252,19 @@ impl Measurement {
 
 /// Starts the probes of a measurement.
 fn watch(setting: &Setting<'_>, agents: &Agents, testbed: &Testbed) -> Result<Probes, Failed> {
-    let order = setting.order;
-    let part = order.cell.workload.model().shortest_part(&order.measure.kind);
+    let request = setting.request;
+    let part = request.cell.workload.model().shortest_part(&request.measure.kind);
     let every = interval(part.unwrap_or(UNKNOWN_PART));
     Probes::start((&agents.client, &agents.suts), testbed, every, setting.others)
         .map_err(|detail| Failed::new(InvalidReason::MeasureFailed, detail))
 }
 
 /// Has the path's routers capture packets at every hop, where the plan asks for it: whether they do, or why not.
-fn watch_hops<'a>(order: &Order<'_>, agents: &'a Agents) -> Option<(&'a Client, Result<(), AgentError>)> {
-    let wanted = order.cell.path.kind.routed().is_some_and(|routed| routed.hops);
+fn watch_hops<'a>(
+    request: &TrialRequest<'_>,
+    agents: &'a Agents,
+) -> Option<(&'a Client, Result<(), AgentError>)> {
+    let wanted = request.cell.path.kind.routed().is_some_and(|routed| routed.hops);
     let routers = agents.routers.as_ref().filter(|_| wanted)?;
     Some((routers, routers.watch_hops()))
 }
@@ -276,8 +279,8 @@ fn told_by_hops((routers, begun): (&Client, Result<(), AgentError>)) -> Hops {
 fn limit_facts(start: Option<Usage>, end: Option<Usage>) -> Vec<(String, String)> {
     let Some((start, end)) = start.zip(end) else { return Vec::new() };
     let met = start.at_limit.zip(end.at_limit).map(|(start, end)| end.saturating_sub(start));
-    let met = met.map(|times| ("systems.memory_at_limit".to_owned(), times.to_string()));
-    let used = end.memory.map(|memory| ("systems.memory_used".to_owned(), memory.0.to_string()));
+    let met = met.map(|times| (fact::SYSTEMS_MEMORY_AT_LIMIT.to_owned(), times.to_string()));
+    let used = end.memory.map(|memory| (fact::SYSTEMS_MEMORY_USED.to_owned(), memory.0.to_string()));
     met.into_iter().chain(used).collect()
 }
 
@@ -285,7 +288,7 @@ fn limit_facts(start: Option<Usage>, end: Option<Usage>) -> Vec<(String, String)
 fn balloon_facts(testbed: &Testbed) -> impl Iterator<Item = (String, String)> {
     let left = |sut: &vtax_lab::Sut| {
         let left = sut.node.vm()?.memory_left().ok()?;
-        Some((format!("{}.balloon_left_at_end", role(sut.node.name())), left.0.to_string()))
+        Some((fact::of_node(role(sut.node.name()), fact::BALLOON_LEFT_AT_END), left.0.to_string()))
     };
     testbed.suts.iter().filter_map(left)
 }
@@ -295,7 +298,7 @@ fn merged_pages() -> Option<(String, String)> {
     let read = |name: &str| std::fs::read_to_string(format!("/sys/kernel/mm/ksm/{name}")).ok();
     let merges = read("run").is_some_and(|run| run.trim() == "1");
     let sharing = read("pages_sharing").filter(|_| merges)?;
-    Some(("host.ksm_pages_sharing".to_owned(), sharing.trim().to_owned()))
+    Some((fact::HOST_KSM_PAGES_SHARING.to_owned(), sharing.trim().to_owned()))
 }
 
 /// Waits for the partner, where there is one.

@@ -21,6 +21,7 @@ use vtax_store::failover::{Spell, Unplanned};
 use vtax_store::record::{Finding, InvalidReason, Observation, TrialRecord, Validity};
 use vtax_store::{StoreError, TrialWriter};
 use vtax_sys::chain;
+use vtax_units::fact;
 
 use crate::barrier::Party;
 use crate::probes::role;
@@ -55,10 +56,10 @@ pub(crate) struct Learnt {
 
 impl<'a> Trial<'a> {
     pub(crate) fn new(setting: Setting<'a>, provisioning: Result<Provisioning, String>) -> Self {
-        let order = setting.order;
+        let request = setting.request;
         let record = TrialRecord {
-            round: Some(order.round),
-            ..TrialRecord::begin(&order.cell.id, &order.measure.name, order.repetition)
+            round: Some(request.round),
+            ..TrialRecord::begin(&request.cell.id, &request.measure.name, request.repetition)
         };
         Self {
             setting,
@@ -102,11 +103,11 @@ impl<'a> Trial<'a> {
 
     pub(crate) fn build(&mut self, lab: &mut Lab, slot: Slot) -> Result<Testbed, Failed> {
         self.setting.phase("building the testbed");
-        let cell = self.setting.order.cell;
+        let cell = self.setting.request.cell;
         let mut spec = systems::testbed(cell, self.setting.budget);
-        let order = self.setting.order;
+        let request = self.setting.request;
         let given = lab.streams().map(|streams| streams.names()).unwrap_or_default();
-        spec.path.kind = spec.path.kind.in_round(order.round_seed, order.round).on_hosts(&given);
+        spec.path.kind = spec.path.kind.in_round(request.round_seed, request.round).on_hosts(&given);
         lab.build_at(&spec, slot).map_err(|e| match e {
             // Of the machine, not of the path: another time it may well stand.
             LabError::PathDisturbed { .. } => Failed::of(InvalidReason::Disturbed, &e),
@@ -123,7 +124,7 @@ impl<'a> Trial<'a> {
         let left: Vec<String> = testbed.destroy().iter().map(|e| chain(e)).collect();
         self.record.timings.teardown = tearing_down.elapsed().into();
         if !left.is_empty() {
-            self.record.facts.insert("teardown".into(), left.join("; "));
+            self.record.facts.insert(fact::TEARDOWN.into(), left.join("; "));
         }
         result
     }
@@ -135,7 +136,7 @@ impl<'a> Trial<'a> {
         for node in &testbed.generators {
             self.note_node(node);
         }
-        for node in testbed.suts.iter().map(|sut| &sut.node).chain(&testbed.between) {
+        for node in testbed.suts.iter().map(|sut| &sut.node).chain(&testbed.routers) {
             self.note_node(node);
         }
         let (nodes, facts) = (&mut self.learnt.nodes, &mut self.record.facts);
@@ -145,7 +146,7 @@ impl<'a> Trial<'a> {
             let raised = agents.raise_routers(testbed)?;
             self.record.facts.extend(raised.iter().flat_map(routers::facts));
             // It is held to fewer CPUs than while they started.
-            for node in &testbed.between {
+            for node in &testbed.routers {
                 self.note_node(node);
             }
         }
@@ -157,18 +158,18 @@ impl<'a> Trial<'a> {
         let disk = testbed.the_sut().node.disk().map(|disk| disk.path().to_owned());
         let provisioning = Provisioning { disk, ..provisioning };
         let started = self.start_services(&agents, testbed, &provisioning);
-        let budget = self.setting.order.cell.systems.budget;
+        let budget = self.setting.request.cell.systems.budget;
         let targets = started.map_err(|failed| memory::met(failed, testbed, budget))?;
         testbed.prove_path(&targets).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
         self.note_places(testbed, targets[0], &agents.sources);
         self.note_systems(testbed, &agents.boots);
-        self.hold_memory(testbed)?;
-        self.leave_memory(testbed)?;
+        self.apply_shared_memory_limit(testbed)?;
+        self.resize_balloons(testbed)?;
         protection::arm(&self.setting, testbed)?;
         let measured = self.measure(&agents, testbed, (&targets, &provisioning), partner);
         measured.map_err(|failed| memory::killed(failed, testbed, budget))?;
         self.judge_service(testbed);
-        agents.leave(self.setting.order.cell);
+        agents.leave(self.setting.request.cell);
         Ok(())
     }
 
@@ -179,7 +180,7 @@ impl<'a> Trial<'a> {
         testbed: &Testbed,
         provisioning: &Provisioning,
     ) -> Result<Vec<SocketAddr>, Failed> {
-        let cell = self.setting.order.cell;
+        let cell = self.setting.request.cell;
         if matches!(cell.service.kind, ServiceKind::Disk(_)) {
             // No server: the load has the system's own disk.
             return Ok(vec![without_server(testbed)]);
@@ -191,8 +192,9 @@ impl<'a> Trial<'a> {
         for (ready, sut) in all.iter().zip(&testbed.suts) {
             let name = role(sut.node.name());
             let prefix = prefix(name);
-            self.record.facts.insert(format!("{prefix}service.version"), ready.version.clone());
-            self.record.facts.insert(format!("{prefix}service.startup_ns"), ready.startup.0.to_string());
+            let facts = &mut self.record.facts;
+            facts.insert(format!("{prefix}{}", fact::SERVICE_VERSION), ready.version.clone());
+            facts.insert(format!("{prefix}{}", fact::SERVICE_STARTUP), ready.startup.0.to_string());
         }
         let reached = |(number, ready): (usize, &ServiceReady)| testbed.reached_at(number, ready.address);
         let targets: Vec<_> = all.iter().enumerate().map(reached).collect();
@@ -201,30 +203,32 @@ impl<'a> Trial<'a> {
     }
 
     /// Holds virtual machines to the memory that they have together, where the plan limits it.
-    fn hold_memory(&mut self, testbed: &Testbed) -> Result<(), Failed> {
-        let Some(limit) = self.setting.order.cell.memory_limit(self.setting.budget) else { return Ok(()) };
+    fn apply_shared_memory_limit(&mut self, testbed: &Testbed) -> Result<(), Failed> {
+        let Some(limit) = self.setting.request.cell.memory_limit(self.setting.budget) else { return Ok(()) };
         self.setting.phase("taking memory away");
-        let own = testbed.hold_memory().map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
+        let own =
+            testbed.apply_shared_memory_limit().map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
         let facts = &mut self.record.facts;
-        facts.insert("systems.memory_limit".into(), limit.0.to_string());
-        facts.extend(own.map(|own| ("systems.memory_of_qemus".to_owned(), own.0.to_string())));
+        facts.insert(fact::SYSTEMS_MEMORY_LIMIT.into(), limit.0.to_string());
+        facts.extend(own.map(|own| (fact::SYSTEMS_MEMORY_OF_QEMUS.to_owned(), own.0.to_string())));
         Ok(())
     }
 
     /// Has balloons take what virtual machines were promised beyond their part of the budget, where the plan has them do so.
-    fn leave_memory(&mut self, testbed: &Testbed) -> Result<(), Failed> {
-        let (cell, budget) = (self.setting.order.cell, self.setting.budget);
+    fn resize_balloons(&mut self, testbed: &Testbed) -> Result<(), Failed> {
+        let (cell, budget) = (self.setting.request.cell, self.setting.budget);
         if !cell.has_balloons() {
             return Ok(());
         }
         self.setting.phase("inflating balloons");
         let left: Vec<_> = cell.environments().map(|one| cell.left_by_balloon(one, budget)).collect();
-        let took = testbed.leave_memory(&left).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
+        let took =
+            testbed.resize_balloons(&left).map_err(|e| Failed::of(InvalidReason::TestbedFailed, &e))?;
         for ((sut, left), took) in testbed.suts.iter().zip(left).zip(took) {
             let Some((left, took)) = left.zip(took) else { continue };
             let name = role(sut.node.name());
-            self.record.facts.insert(format!("{name}.balloon_left"), left.0.to_string());
-            self.record.facts.insert(format!("{name}.balloon_ns"), took.as_nanos().to_string());
+            self.record.facts.insert(fact::of_node(name, fact::BALLOON_LEFT), left.0.to_string());
+            self.record.facts.insert(fact::of_node(name, fact::BALLOON_TIME), took.as_nanos().to_string());
         }
         Ok(())
     }
@@ -232,11 +236,10 @@ impl<'a> Trial<'a> {
     /// What there is to say of several systems: how many, what they were promised, how long each took to boot; and of any
     /// number what that took of the CPUs.
     fn note_systems(&mut self, testbed: &Testbed, boots: &[Boot]) {
-        let cell = self.setting.order.cell;
+        let cell = self.setting.request.cell;
         for (sut, boot) in testbed.suts.iter().zip(boots) {
-            let cpu =
-                boot.cpu.map(|cpu| (format!("{}.boot_cpu_ns", role(sut.node.name())), cpu.0.to_string()));
-            self.record.facts.extend(cpu);
+            let name = || fact::of_node(role(sut.node.name()), fact::BOOT_CPU);
+            self.record.facts.extend(boot.cpu.map(|cpu| (name(), cpu.0.to_string())));
         }
         if !cell.is_several() {
             return;
@@ -245,15 +248,15 @@ impl<'a> Trial<'a> {
         let facts = &mut self.record.facts;
         // Where it isn't 0, guests' equal pages may be one.
         let merging = std::fs::read_to_string("/sys/kernel/mm/ksm/run").ok();
-        facts.extend(merging.map(|run| ("host.ksm".to_owned(), run.trim().to_owned())));
-        facts.insert("systems.count".into(), cell.system_count().to_string());
-        facts.insert("systems.promised".into(), promised.words());
-        facts.insert("systems.memory_ratio".into(), format!("{:.3}", promised.memory_ratio()));
+        facts.extend(merging.map(|run| (fact::HOST_KSM.to_owned(), run.trim().to_owned())));
+        facts.insert(fact::SYSTEMS_COUNT.into(), cell.system_count().to_string());
+        facts.insert(fact::SYSTEMS_PROMISED.into(), promised.words());
+        facts.insert(fact::SYSTEMS_MEMORY_RATIO.into(), format!("{:.3}", promised.memory_ratio()));
         for (sut, boot) in testbed.suts.iter().zip(boots) {
             let name = role(sut.node.name());
-            facts.insert(format!("{name}.boot_ns"), boot.took.0.to_string());
-            facts.insert(format!("{name}.up_ns"), boot.up.0.to_string());
-            facts.insert(format!("{name}.cpus"), sut.cpus.to_string());
+            facts.insert(fact::of_node(name, fact::BOOT), boot.took.0.to_string());
+            facts.insert(fact::of_node(name, fact::UP), boot.up.0.to_string());
+            facts.insert(fact::of_node(name, fact::CPUS), sut.cpus.to_string());
         }
     }
 
@@ -266,9 +269,9 @@ impl<'a> Trial<'a> {
     ) -> Result<(), Failed> {
         self.setting.phase("measuring");
         let measuring = Instant::now();
-        let meters = Meters::start(testbed, self.setting.order.cell);
+        let meters = Meters::start(testbed, self.setting.request.cell);
         let made = Measurement::make(&self.setting, agents, testbed, services, partner.as_ref());
-        let interrupted = meters.interruption(testbed, self.setting.order.measure.kind.is_failover());
+        let interrupted = meters.interruption(testbed, self.setting.request.measure.kind.is_failover());
         let mut found = meters.stop(testbed);
         self.record.protection = found.remove(role(testbed.the_sut().node.name())).map(Box::new);
         self.record.further_protection = found;
@@ -307,7 +310,7 @@ impl<'a> Trial<'a> {
             let unplanned = made.iter().flat_map(|made| unplanned_failures(&made.measured.observations));
             first.problems.extend(unplanned);
         }
-        let cell = &self.setting.order.cell.id;
+        let cell = &self.setting.request.cell.id;
         let problems = record.protections().flat_map(|(_, of)| &of.problems);
         self.learnt.notes.extend(problems.map(|problem| format!("{cell}: {problem}")));
         made
@@ -321,25 +324,25 @@ impl<'a> Trial<'a> {
         for (key, value) in node.facts() {
             self.record.facts.insert(format!("{prefix}{key}"), value.clone());
         }
-        self.record.facts.insert(format!("{name}.limits"), node.enforced().describe());
+        self.record.facts.insert(fact::of_node(name, fact::LIMITS), node.enforced().describe());
         // A guest that holds routers is as fast as its accelerator too.
         let counts = prefix.is_empty() || (name == "routers" && self.record.accelerator.is_none());
         if node.kind() == "vm" && counts {
-            self.record.accelerator = node.facts().get("vm.accelerator").cloned();
+            self.record.accelerator = node.facts().get(fact::VM_ACCELERATOR).cloned();
         }
     }
 
     /// Who was where: the service's address, those that the load comes from, and both nodes' CPUs.
     fn note_places(&mut self, testbed: &Testbed, target: SocketAddr, sources: &[IpAddr]) {
         let facts = &mut self.record.facts;
-        facts.insert("address".into(), target.to_string());
+        facts.insert(fact::ADDRESS.into(), target.to_string());
         let (sut, client) = (&testbed.the_sut().node, &testbed.client);
         for (name, node, cpus) in
-            [("sut_cpus", sut, &testbed.allocation.sut), ("client_cpus", client, &testbed.allocation.client)]
+            [("sut", sut, &testbed.allocation.sut), ("client", client, &testbed.allocation.client)]
         {
             // CPUs of another host have numbers of their own.
             if node.is_here() {
-                facts.insert(name.into(), cpus.to_string());
+                facts.insert(fact::cpus_of(name), cpus.to_string());
             }
         }
         // Of hosts with addresses of their own it isn't known here which they are.
@@ -348,26 +351,26 @@ impl<'a> Trial<'a> {
                 None => first.to_string(),
                 Some(last) => format!("{first} to {last}, {} addresses", more.len() + 1),
             };
-            facts.insert("client_addresses".into(), text);
+            facts.insert(fact::CLIENT_ADDRESSES.into(), text);
         }
     }
 
     /// A service that died in the middle makes the trial invalid, whatever was counted.
     fn judge_service(&mut self, testbed: &Testbed) {
-        let order = self.setting.order;
-        if order.measure.kind.is_failover() {
+        let request = self.setting.request;
+        if request.measure.kind.is_failover() {
             // What dies of a fault is what was asked for, and said with the fault.
             return;
         }
         let errors = self.heard.errors();
-        if let Some(fact) = errors.fact() {
-            self.record.facts.insert("service.errors".into(), fact);
+        if let Some(words) = errors.fact() {
+            self.record.facts.insert(fact::SERVICE_ERRORS.into(), words);
         }
-        let advice = errors.advice(&order.cell.service);
-        self.learnt.notes.extend(advice.map(|advice| format!("{}: {advice}", order.cell.id)));
+        let advice = errors.advice(&request.cell.service);
+        self.learnt.notes.extend(advice.map(|advice| format!("{}: {advice}", request.cell.id)));
         if let Some(detail) = self.heard.died() {
             let died = Failed::new(InvalidReason::ServiceFailed, detail);
-            let Failed { reason, detail } = memory::killed(died, testbed, order.cell.systems.budget);
+            let Failed { reason, detail } = memory::killed(died, testbed, request.cell.systems.budget);
             self.record.validity = Validity::Invalid { reason, detail };
         }
     }
@@ -382,7 +385,7 @@ fn prefix(name: &str) -> String {
 pub(crate) fn enders(testbed: &Testbed) -> Vec<Ender> {
     let suts = testbed.suts.iter().map(|sut| &sut.node);
     let load = std::iter::once(&testbed.client).chain(&testbed.generators);
-    load.chain(suts).chain(&testbed.between).filter_map(Node::ender).collect()
+    load.chain(suts).chain(&testbed.routers).filter_map(Node::ender).collect()
 }
 
 /// What failed in a load with faults without being one of them, in words.

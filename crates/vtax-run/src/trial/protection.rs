@@ -13,14 +13,14 @@ use crate::probes::role;
 
 /// Arms each pair that is to be protected, one after the other.
 pub(super) fn arm(setting: &Setting<'_>, testbed: &Testbed) -> Result<(), Failed> {
-    for (sut, environment) in testbed.suts.iter().zip(setting.order.cell.environments()) {
+    for (sut, environment) in testbed.suts.iter().zip(setting.request.cell.environments()) {
         let Some(pair) = sut.node.pair() else { continue };
         if mode_in(environment).has_secondary() {
             setting.phase("protecting the guest");
         }
         if let Err(error) = pair.arm() {
             let Failed { reason, detail } = Failed::of(InvalidReason::TestbedFailed, &error);
-            let detail = match setting.order.cell.is_several() {
+            let detail = match setting.request.cell.is_several() {
                 true => format!("{}: {detail}", role(sut.node.name())),
                 false => detail,
             };

@@ -1,21 +1,19 @@
 //! What a trial's facts say of the routers on its path.
 
 use vtax_router::Raised;
+use vtax_units::fact;
 
 /// All keys begin with `path.lab.`; times are in nanoseconds from the start of the bring-up.
 pub(super) fn facts(raised: &Raised) -> Vec<(String, String)> {
-    let mut facts: Vec<(String, String)> = raised
-        .stages
-        .iter()
-        .map(|(stage, at)| (format!("path.lab.{}_ns", stage.word().replace('-', "_")), at.0.to_string()))
-        .collect();
-    facts.extend(raised.ttl.map(|ttl| ("path.lab.ttl".to_owned(), ttl.to_string())));
+    let mut facts: Vec<(String, String)> =
+        raised.stages.iter().map(|(stage, at)| (fact::of_stage(stage.word()), at.0.to_string())).collect();
+    facts.extend(raised.ttl.map(|ttl| (fact::PATH_LAB_TTL.to_owned(), ttl.to_string())));
     if !raised.labels.is_empty() {
         let labels: Vec<String> = raised.labels.iter().map(u32::to_string).collect();
-        facts.push(("path.lab.labels".to_owned(), labels.join(" ")));
+        facts.push((fact::PATH_LAB_LABELS.to_owned(), labels.join(" ")));
     }
     if !raised.version.is_empty() {
-        facts.push(("path.lab.version".to_owned(), raised.version.clone()));
+        facts.push((fact::PATH_LAB_VERSION.to_owned(), raised.version.clone()));
     }
     facts
 }

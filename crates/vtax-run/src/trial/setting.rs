@@ -8,13 +8,13 @@ use vtax_store::record::InvalidReason;
 use vtax_sys::chain;
 
 use crate::observe::{Observer, RunEvent};
-use crate::order::Order;
 use crate::stop::Stop;
+use crate::trial_request::TrialRequest;
 
 /// What a trial is made with.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<'a> {
-    pub(crate) order: &'a Order<'a>,
+    pub(crate) request: &'a TrialRequest<'a>,
     pub(crate) budget: &'a Budget,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) stop: &'a Stop,

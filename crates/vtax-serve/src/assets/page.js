@@ -82,7 +82,7 @@
     });
     return tr;
   };
-  const toGo = (w) => w.told ? "told" : w.further === null ? "not in sight"
+  const toGo = (w) => w.told ? "no more rounds" : w.further === null ? "not in sight"
     : w.further === 1 ? "1 more round" : w.further + " more rounds";
   const widths = (all) => {
     const body = document.querySelector("#widths tbody");

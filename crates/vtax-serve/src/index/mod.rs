@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vtax_store::{RunBrief, RunDir, RunStamp, StoreError};
-use vtax_sys::sync::lock;
+use vtax_sys::sync::{lock, wait, wait_timeout};
 
 use crate::ServeError;
 use crate::refusal::chain;
@@ -195,8 +195,7 @@ impl Index {
             if left.is_zero() {
                 break;
             }
-            let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            state = wait_timeout(&self.shared.changed, state, left);
         }
         let runs = state.runs.values().map(Arc::clone).collect();
         Known { runs, unread: state.unread, surplus: state.surplus, took: state.took }
@@ -262,8 +261,7 @@ impl Looker {
             std::thread::sleep(PAUSE.max(took * RARELY));
             let mut state = lock(&self.shared.state);
             while !state.wanted {
-                let waited = self.shared.changed.wait(state);
-                state = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+                state = wait(&self.shared.changed, state);
             }
         }
     }

@@ -4,12 +4,12 @@ use vtax_plan::model::Plan;
 use vtax_report::markup::Markup;
 use vtax_report::pages::{close_table, command_line, long, moment, open_table, quantity, tax_range};
 use vtax_store::summary::Summary;
-use vtax_store::{JournalTail, LiveReader, LiveState, LiveWidth, RunDir};
+use vtax_store::{JournalTail, LiveComparison, LiveReader, LiveState, RunDir};
 
 use super::list::escaped;
 use super::shell::choice;
 use crate::app::{App, with_cost};
-use crate::events::Place;
+use crate::events::EventId;
 use crate::index::{Entry, RunState};
 use crate::refusal::Refusal;
 
@@ -38,7 +38,7 @@ pub(crate) fn page(app: &App, entry: &Entry) -> Result<String, Refusal> {
 
 /// How far a run is.
 struct Course {
-    place: Place,
+    last_event: EventId,
     /// Wall time of its trials, in milliseconds.
     spent_ms: u64,
     live: LiveState,
@@ -55,12 +55,11 @@ impl Course {
                 break;
             }
             for timings in lines.iter().filter_map(|line| line.timings) {
-                let parts = [timings.testbed, timings.service, timings.measure, timings.teardown];
-                spent = parts.iter().fold(spent, |all, part| all.saturating_add(part.0));
+                spent = spent.saturating_add(timings.total().0);
             }
         }
-        let place = Place { line: tail.told(), moment: live.at_unix_ms };
-        Ok(Self { place, spent_ms: spent / 1_000_000, live })
+        let last_event = EventId { line: tail.last_line(), moment: live.at_unix_ms };
+        Ok(Self { last_event, spent_ms: spent / 1_000_000, live })
     }
 }
 
@@ -108,7 +107,7 @@ fn now(id: &str, plan: &Plan, state: RunState, course: &Course) -> Markup {
         &[
             ("id", "live"),
             ("aria-label", "How the run is getting on"),
-            ("data-events", &format!("/run/{id}/events?after={}", course.place)),
+            ("data-events", &format!("/run/{id}/events?after={}", course.last_event)),
             ("data-spent", &course.spent_ms.to_string()),
             ("data-budget", &budget.map_or_else(String::new, |b| (b.0 / 1_000_000).to_string())),
         ],
@@ -137,7 +136,7 @@ fn now(id: &str, plan: &Plan, state: RunState, course: &Course) -> Markup {
     ] {
         m.element("dt", &[], name).element("dd", &[("id", id)], value);
     }
-    m.close("dl").add(&widths(&live.widths, running));
+    m.close("dl").add(&comparisons(&live.comparisons, running));
     m.open("ul", &[("id", "news"), ("aria-label", "What happened since this page was opened")]).close("ul");
     m.close("section");
     m
@@ -148,15 +147,13 @@ fn trials(live: &LiveState) -> String {
     match (live.finished, live.owed) {
         // Nothing was told yet.
         (0, 0) => String::new(),
-        (made, 0) => format!(
-            "{made} made; more trials: until the taxes are known well enough, or in place of disturbed ones"
-        ),
+        (made, 0) => format!("{made} made; {}", LiveState::MORE_TRIALS),
         (made, owed) => format!("{made} made, at least {owed} to go"),
     }
 }
 
 /// Each comparison: its interval, and how far it is from its end.
-fn widths(widths: &[LiveWidth], running: bool) -> Markup {
+fn comparisons(all: &[LiveComparison], running: bool) -> Markup {
     let columns = [
         ("Comparison", false),
         ("Measure", false),
@@ -165,17 +162,17 @@ fn widths(widths: &[LiveWidth], running: bool) -> Markup {
         ("To its end", false),
     ];
     let mut table = open_table("stacked", &columns);
-    for width in widths.iter().filter(|_| running) {
-        let name = if width.test.is_empty() {
-            width.measure.clone()
+    for comparison in all.iter().filter(|_| running) {
+        let name = if comparison.test.is_empty() {
+            comparison.measure.clone()
         } else {
-            format!("{}/{}", width.measure, width.test)
+            format!("{}/{}", comparison.measure, comparison.test)
         };
-        let interval = width.interval.map_or_else(String::new, tax_range);
-        table.open("tr", &[]).element("th", &[("scope", "row")], &width.cell).element("td", &[], &name);
+        let interval = comparison.interval.map_or_else(String::new, tax_range);
+        table.open("tr", &[]).element("th", &[("scope", "row")], &comparison.cell).element("td", &[], &name);
         table.element("td", &[("class", "n")], &interval);
-        table.element("td", &[("class", "n")], &width.rounds.to_string());
-        table.element("td", &[], &to_go(width)).close("tr");
+        table.element("td", &[("class", "n")], &comparison.rounds.to_string());
+        table.element("td", &[], &to_go(comparison)).close("tr");
     }
     let mut m = Markup::new();
     m.open("div", &[("id", "widths")]).add(&close_table(table)).close("div");
@@ -183,9 +180,9 @@ fn widths(widths: &[LiveWidth], running: bool) -> Markup {
 }
 
 /// The script says the same.
-fn to_go(width: &LiveWidth) -> String {
-    match (width.told, width.further) {
-        (true, _) => "told".to_owned(),
+fn to_go(comparison: &LiveComparison) -> String {
+    match (comparison.decided, comparison.further) {
+        (true, _) => "no more rounds".to_owned(),
         (false, Some(1)) => "1 more round".to_owned(),
         (false, Some(more)) => format!("{more} more rounds"),
         (false, None) => "not in sight".to_owned(),
@@ -238,5 +235,9 @@ mod tests {
             "6 made; more trials: until the taxes are known well enough, or in place of disturbed ones"
         );
         assert_eq!(told(0, 0), "");
+        assert!(
+            include_str!("../assets/page.js").contains(LiveState::MORE_TRIALS),
+            "the script says the same"
+        );
     }
 }

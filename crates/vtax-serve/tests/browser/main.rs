@@ -9,11 +9,13 @@ mod webdriver;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use vtax_store::{LiveState, LiveTrial, LiveWidth, LiveWriter};
+use vtax_serve::LinkPage;
+use vtax_store::{LiveComparison, LiveState, LiveTrial, LiveWriter};
+use vtax_sys::sync::lock;
 
 use crate::proxy::Way;
 use crate::support::{PATIENCE, Site, copy, half, make, starter};
@@ -62,13 +64,13 @@ fn live(at_unix_ms: u64, index: u32) -> LiveState {
         finished: index,
         owed: 36 - index,
         remaining_ms: 300_000,
-        widths: vec![LiveWidth {
+        comparisons: vec![LiveComparison {
             cell: "vm.bridge.http".into(),
             measure: "latency".into(),
             interval: Some((1.1, 1.4)),
             rounds: index,
             further: Some(2),
-            ..LiveWidth::default()
+            ..LiveComparison::default()
         }],
     }
 }
@@ -92,7 +94,7 @@ fn unseen(browser: &Browser, site: &Site, more: &mut dyn FnMut() -> bool) {
 
 #[test]
 fn a_run_is_followed_to_its_end_over_a_lost_connection() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = lock(&ONE);
     if !is_there() {
         return;
     }
@@ -144,7 +146,7 @@ fn a_run_is_followed_to_its_end_over_a_lost_connection() {
 
 #[test]
 fn without_the_token_nothing_is_shown_and_with_it_runs_are_started() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = lock(&ONE);
     if !is_there() {
         return;
     }
@@ -175,6 +177,23 @@ fn without_the_token_nothing_is_shown_and_with_it_runs_are_started() {
     all_are_local(&browser);
 }
 
+/// As `vtax serve --open` leads there: from a page in a file, which isn't the server's.
+#[test]
+fn a_page_in_a_file_leads_to_the_server() {
+    let _one = lock(&ONE);
+    if !is_there() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let site = Site::new(|root| drop(make(&root.join("a"))));
+    site.first_run();
+    let page = LinkPage::write(directory.path(), &site.link).expect("a page");
+    let browser = Browser::start();
+    browser.go(&format!("file://{}", page.path().display()));
+    browser.until("document.querySelectorAll('tr[data-href]').length === 1");
+    assert_eq!(browser.text("location.pathname + location.search"), "/", "the token leaves the address");
+}
+
 /// Three runs of a plan, and a browser that has the cookie.
 fn three_runs() -> (Site, Browser) {
     let site = Site::new(|root| {
@@ -193,7 +212,7 @@ fn three_runs() -> (Site, Browser) {
 
 #[test]
 fn the_list_is_used_by_keys_alone() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = lock(&ONE);
     if !is_there() {
         return;
     }
@@ -218,7 +237,7 @@ fn the_list_is_used_by_keys_alone() {
 /// What a run is called, its verdicts and its headline are all seen, in a wide window and on a phone.
 #[test]
 fn the_list_has_the_width_of_the_window_and_cards_on_phones() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = lock(&ONE);
     if !is_there() {
         return;
     }
@@ -252,7 +271,7 @@ fn the_list_has_the_width_of_the_window_and_cards_on_phones() {
 
 #[test]
 fn pages_fit_phones_and_desktops_in_light_and_dark_and_on_paper() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = lock(&ONE);
     if !is_there() {
         return;
     }

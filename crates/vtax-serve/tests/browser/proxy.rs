@@ -3,7 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use vtax_sys::sync::lock;
 
 /// A way that can be cut.
 pub(crate) struct Way {
@@ -32,7 +34,7 @@ impl Way {
                 }
                 let Ok(server) = TcpStream::connect(to) else { continue };
                 let clone = |stream: &TcpStream| stream.try_clone().expect("a second handle");
-                let mut all = open.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut all = lock(&open);
                 all.extend([clone(&stream), clone(&server)]);
                 drop(all);
                 let (back, forth) = ((clone(&server), clone(&stream)), (stream, server));
@@ -46,7 +48,7 @@ impl Way {
     /// Ends all connections and takes no more of them, or takes them again.
     pub(crate) fn cut(&self, cut: bool) {
         self.cut.store(cut, Ordering::SeqCst);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         for stream in open.drain(..).filter(|_| cut) {
             // One that has ended by itself is what is wanted.
             let _ = stream.shutdown(Shutdown::Both);

@@ -1,12 +1,12 @@
 //! What comes from strangers, and who reads it: hostile runs, readers of screens, narrow windows, paper.
 
 use std::path::Path;
-use std::sync::PoisonError;
 
 use serde_json::{Value, json};
 use vtax_fixture::hostile;
 use vtax_report::write_all;
 use vtax_store::RunDir;
+use vtax_sys::sync::lock;
 
 use crate::support::{Site, copy, make};
 use crate::webdriver::{Browser, is_there};
@@ -21,7 +21,7 @@ fn harmed(browser: &Browser) -> bool {
 
 #[test]
 fn nothing_of_a_hostile_run_is_executed() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = lock(&ONE);
     if !is_there() {
         return;
     }
@@ -90,7 +90,7 @@ fn problems(browser: &Browser, axe: &str) -> Vec<String> {
 #[test]
 #[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 fn readers_of_screens_have_no_serious_problem() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = lock(&ONE);
     if !is_there() {
         return;
     }
@@ -125,7 +125,7 @@ fn readers_of_screens_have_no_serious_problem() {
 
 #[test]
 fn a_report_holds_in_a_narrow_window_and_is_printed_whole() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = lock(&ONE);
     if !is_there() {
         return;
     }

@@ -12,7 +12,7 @@ use crate::documents;
 use crate::error::ServiceError;
 use crate::identity::Identity;
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Job, Recipe};
+use crate::recipe::{EntryContext, Recipe};
 
 /// Apache httpd's program by distribution: Debian's name first, it is the one that is tested.
 const PROGRAMS: &[&str] = &["/usr/sbin/apache2", "/usr/sbin/httpd", "/usr/bin/httpd"];
@@ -27,11 +27,11 @@ const MODULE_DIRECTORIES: &[&str] = &[
 ];
 /// What is loaded where it isn't compiled in, besides the MPM.
 const MODULES: &[&str] = &["unixd", "authz_core", "mime", "dir"];
-/// The same for TLS and its cache of sessions.
+/// What is loaded, where it isn't compiled in, for TLS and its cache of sessions.
 const TLS_MODULES: &[&str] = &["socache_shmcb", "ssl"];
-/// The same for HTTP/2.
+/// What is loaded, where it isn't compiled in, for HTTP/2.
 const HTTP2_MODULES: &[&str] = &["http2"];
-/// The same for PHP.
+/// What is loaded, where it isn't compiled in, for PHP.
 const PHP_MODULES: &[&str] = &["alias", "proxy", "proxy_fcgi"];
 /// Threads of each process of the other MPMs.
 ///
@@ -67,37 +67,38 @@ impl Entry for Apache<'_> {
         true
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        prepare(job, self.0).and_then(|recipe| php::before(job, self.0, "apache", recipe))
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        prepare(context, self.0).and_then(|recipe| php::before(context, self.0, "apache", recipe))
     }
 }
 
 /// Writes documents and configuration.
-fn prepare(job: &Job<'_>, options: &WebOptions) -> Result<Recipe, ServiceError> {
-    let root = job.directory.join("documents");
-    documents::write(&root).map_err(job.file("writing documents below", &root))?;
+fn prepare(context: &EntryContext<'_>, options: &WebOptions) -> Result<Recipe, ServiceError> {
+    let root = context.directory.join("documents");
+    documents::write(&root).map_err(context.file("writing documents below", &root))?;
     let modules = MODULE_DIRECTORIES.iter().map(Path::new).find(|d| d.join("mod_mime.so").is_file());
-    let path = job.directory.join("httpd.conf");
+    let path = context.directory.join("httpd.conf");
     if options.tls {
-        certificate::write(job)?;
+        certificate::write(context)?;
     }
-    documents::write_file(&path, configuration(job, options, modules).as_bytes())
-        .map_err(job.file("writing", &path))?;
-    let types = job.directory.join("mime.types");
-    documents::write_file(&types, b"text/html html\n").map_err(job.file("writing", &types))?;
-    let command = [package().program, "-d", &job.path(""), "-f", &job.path("httpd.conf"), "-DFOREGROUND"];
-    Ok(job.recipe(command.map(str::to_owned).to_vec(), ready(options, "/100b")))
+    documents::write_file(&path, configuration(context, options, modules).as_bytes())
+        .map_err(context.file("writing", &path))?;
+    let types = context.directory.join("mime.types");
+    documents::write_file(&types, b"text/html html\n").map_err(context.file("writing", &types))?;
+    let command =
+        [package().program, "-d", &context.path(""), "-f", &context.path("httpd.conf"), "-DFOREGROUND"];
+    Ok(context.recipe(command.map(str::to_owned).to_vec(), ready(options, "/100b")))
 }
 
-fn configuration(job: &Job<'_>, options: &WebOptions, modules: Option<&Path>) -> String {
-    let user = match &job.identity {
+fn configuration(context: &EntryContext<'_>, options: &WebOptions, modules: Option<&Path>) -> String {
+    let user = match &context.identity {
         Identity::DropTo(account) => format!("User {}\nGroup {}\n", account.user, account.group),
         Identity::Present | Identity::AppearAs(_) => String::new(),
     };
-    let (load, listen, mpm) = (load(options, modules), job.address, mpm(job, options));
-    let (directory, root) = (job.path(""), job.path("documents"));
-    let php = if options.php { php(job) } else { String::new() };
-    let tls = if options.tls { tls(job) } else { String::new() };
+    let (load, listen, mpm) = (load(options, modules), context.address, mpm(context, options));
+    let (directory, root) = (context.path(""), context.path("documents"));
+    let php = if options.php { php(context) } else { String::new() };
+    let tls = if options.tls { tls(context) } else { String::new() };
     let http2 = if options.http2 {
         let protocol = if options.tls { "h2" } else { "h2c" };
         format!("Protocols {protocol} http/1.1\nH2MaxSessionStreams {MOST_STREAMS}\n")
@@ -149,7 +150,7 @@ fn load(options: &WebOptions, modules: Option<&Path>) -> String {
 }
 
 /// The MPM's processes and threads, whose number never changes.
-fn mpm(job: &Job<'_>, options: &WebOptions) -> String {
+fn mpm(context: &EntryContext<'_>, options: &WebOptions) -> String {
     if options.mpm == Mpm::Prefork {
         let processes = options.workers.unwrap_or(PREFORK_PROCESSES).max(1);
         return format!(
@@ -160,7 +161,7 @@ fn mpm(job: &Job<'_>, options: &WebOptions) -> String {
              MaxSpareServers {processes}\n"
         );
     }
-    let processes = job.workers;
+    let processes = context.workers;
     let all_threads = processes.saturating_mul(THREADS);
     // The worker MPM has a thread for each connection anyway.
     let waiting = if options.mpm == Mpm::Event { "AsyncRequestWorkerFactor 100\n" } else { "" };
@@ -177,8 +178,8 @@ fn mpm(job: &Job<'_>, options: &WebOptions) -> String {
 }
 
 /// Pages are PHP's, and nothing else is.
-fn php(job: &Job<'_>) -> String {
-    let (page, root, socket) = (php::PAGE, job.path("documents"), php::socket(job));
+fn php(context: &EntryContext<'_>) -> String {
+    let (page, root, socket) = (php::PAGE, context.path("documents"), php::socket(context));
     format!(
         "AliasMatch \"^/page/[0-9]+$\" \"{root}/{page}\"\n\
          <Files \"{page}\">\n  SetHandler \"proxy:unix:{socket}|fcgi://localhost\"\n</Files>\n"
@@ -186,8 +187,8 @@ fn php(job: &Job<'_>) -> String {
 }
 
 /// Sessions are resumed by tickets, and by the cache where a client of TLS 1.2 has none.
-fn tls(job: &Job<'_>) -> String {
-    let (certificate, key, cache) = (job.path(CERTIFICATE), job.path(KEY), job.path("sessions"));
+fn tls(context: &EntryContext<'_>) -> String {
+    let (certificate, key, cache) = (context.path(CERTIFICATE), context.path(KEY), context.path("sessions"));
     format!(
         "SSLEngine on\n\
          SSLProtocol -all +TLSv1.2 +TLSv1.3\n\
@@ -206,7 +207,8 @@ mod tests {
 
     #[test]
     fn tls_is_there_only_where_it_is_asked_for() {
-        let text = |tls| configuration(&Job::example(), &WebOptions { tls, ..WebOptions::on(443) }, None);
+        let text =
+            |tls| configuration(&EntryContext::example(), &WebOptions { tls, ..WebOptions::on(443) }, None);
         assert!(!text(false).contains("SSL"), "{}", text(false));
         assert!(text(true).contains("SSLEngine on\n"), "{}", text(true));
         assert!(text(true).contains("SSLCertificateKeyFile \"/run/x/key.pem\"\n"), "{}", text(true));
@@ -215,7 +217,7 @@ mod tests {
     #[test]
     fn http2_is_there_only_where_it_is_asked_for() {
         let web = |tls, http2| WebOptions { tls, http2, ..WebOptions::on(80) };
-        let text = |tls, http2| configuration(&Job::example(), &web(tls, http2), None);
+        let text = |tls, http2| configuration(&EntryContext::example(), &web(tls, http2), None);
         assert!(!text(true, false).contains("Protocols"), "{}", text(true, false));
         assert!(text(false, true).contains("Protocols h2c http/1.1\nH2MaxSessionStreams 1000\n"));
         assert!(text(true, true).contains("Protocols h2 http/1.1\n"));
@@ -225,14 +227,14 @@ mod tests {
     fn the_number_of_processes_never_changes() {
         let account = Account { user: "www-data".into(), group: "www-data".into(), uid: 33, gid: 33 };
         let address = "[::1]:8080".parse().expect("an address");
-        let job = Job {
+        let context = EntryContext {
             service: "apache",
             address,
             workers: 2,
             identity: Identity::DropTo(account),
-            ..Job::example()
+            ..EntryContext::example()
         };
-        let text = |mpm| configuration(&job, &WebOptions { mpm, ..WebOptions::on(8080) }, None);
+        let text = |mpm| configuration(&context, &WebOptions { mpm, ..WebOptions::on(8080) }, None);
         let threads = ["StartServers 2", "ServerLimit 2", "ThreadsPerChild 128", "MaxRequestWorkers 256"];
         let processes =
             ["StartServers 150", "ServerLimit 150", "MaxRequestWorkers 150", "MaxSpareServers 150"];
@@ -252,7 +254,8 @@ mod tests {
 
     #[test]
     fn php_has_the_pages_and_nothing_else() {
-        let text = |php| configuration(&Job::example(), &WebOptions { php, ..WebOptions::on(80) }, None);
+        let text =
+            |php| configuration(&EntryContext::example(), &WebOptions { php, ..WebOptions::on(80) }, None);
         assert!(!text(false).contains("page"), "{}", text(false));
         let told = "AliasMatch \"^/page/[0-9]+$\" \"/run/x/documents/page.php\"\n<Files \"page.php\">\n  \
                     SetHandler \"proxy:unix:/run/x/php.socket|fcgi://localhost\"\n</Files>\n";

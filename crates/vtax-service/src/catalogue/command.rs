@@ -10,7 +10,7 @@ use crate::documents::write_file;
 use crate::error::ServiceError;
 use crate::hidden::{Hidden, hidden};
 use crate::packages::{Missing, find_program};
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Recipe};
 
 pub(super) struct Own<'a>(pub(super) &'a CommandService);
 
@@ -34,20 +34,20 @@ impl Entry for Own<'_> {
         self.0.command.first().and_then(|program| find_program(program)).into_iter().collect()
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        prepare(job, self.0).map(|recipe| vec![recipe])
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        prepare(context, self.0).map(|recipe| vec![recipe])
     }
 }
 
 /// Writes its files; replaces `{address}`, `{port}` and `{dir}` everywhere.
-fn prepare(job: &Job<'_>, own: &CommandService) -> Result<Recipe, ServiceError> {
-    let fill = |text: &String| fill(text, job.address, job.directory);
+fn prepare(context: &EntryContext<'_>, own: &CommandService) -> Result<Recipe, ServiceError> {
+    let fill = |text: &String| fill(text, context.address, context.directory);
     for (name, content) in &own.files {
-        let path = inside(job, name)?;
+        let path = inside(context, name)?;
         if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(job.file("making", parent))?;
+            std::fs::create_dir_all(parent).map_err(context.file("making", parent))?;
         }
-        write_file(&path, fill(content).as_bytes()).map_err(job.file("writing", &path))?;
+        write_file(&path, fill(content).as_bytes()).map_err(context.file("writing", &path))?;
     }
     let ready = match &own.ready {
         Ready::Port => Condition::Port,
@@ -55,18 +55,18 @@ fn prepare(job: &Job<'_>, own: &CommandService) -> Result<Recipe, ServiceError> 
         Ready::Command(command) => Condition::Command(command.iter().map(fill).collect()),
     };
     let env = own.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect();
-    Ok(Recipe { env, ..job.recipe(own.command.iter().map(fill).collect(), ready) })
+    Ok(Recipe { env, ..context.recipe(own.command.iter().map(fill).collect(), ready) })
 }
 
 /// The place of one of the plan's files; it must lie below the private directory.
-fn inside(job: &Job<'_>, name: &str) -> Result<PathBuf, ServiceError> {
+fn inside(context: &EntryContext<'_>, name: &str) -> Result<PathBuf, ServiceError> {
     let path = Path::new(name);
     // The directory was made empty a moment ago, so there are no links in it that could lead out.
     let ordinary = path.components().all(|c| matches!(c, Component::Normal(_)));
     if name.is_empty() || name.contains('\0') || name.ends_with('/') || !ordinary {
-        return Err(ServiceError::PathOutside { service: job.service.to_owned(), path: name.to_owned() });
+        return Err(ServiceError::PathOutside { service: context.service.to_owned(), path: name.to_owned() });
     }
-    Ok(job.directory.join(path))
+    Ok(context.directory.join(path))
 }
 
 /// Replaces the placeholders in one pass, so that what was put in is never replaced again. Other
@@ -116,8 +116,8 @@ mod tests {
 
     fn place(name: &str) -> Result<PathBuf, ServiceError> {
         let address = ADDRESS.parse().expect("an address");
-        let job = Job { directory: Path::new("/run/own"), address, ..Job::example() };
-        inside(&job, name)
+        let context = EntryContext { directory: Path::new("/run/own"), address, ..EntryContext::example() };
+        inside(&context, name)
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::{certificate, stunnel};
 use crate::documents::write_file;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Condition, Heard, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Heard, Recipe};
 
 const TIGERVNC: &[&str] = &["/usr/bin/Xvnc", "/usr/bin/Xtigervnc", "/usr/local/bin/Xvnc"];
 const X11VNC: &[&str] = &["/usr/bin/x11vnc", "/usr/local/bin/x11vnc"];
@@ -69,9 +69,9 @@ struct Desk {
 }
 
 /// All of them, the first one last: without a tunnel its address is the service's.
-fn desks(job: &Job<'_>, options: &DesktopOptions) -> impl Iterator<Item = Desk> {
-    let ip = if options.tunnel { BEHIND } else { job.address.ip() };
-    let first = job.address.port();
+fn desks(context: &EntryContext<'_>, options: &DesktopOptions) -> impl Iterator<Item = Desk> {
+    let ip = if options.tunnel { BEHIND } else { context.address.ip() };
+    let first = context.address.port();
     (0..options.sessions).rev().map(move |number| {
         let port = first.saturating_add(number as u16);
         Desk { number, display: port.into(), address: SocketAddr::new(ip, port) }
@@ -79,36 +79,36 @@ fn desks(job: &Job<'_>, options: &DesktopOptions) -> impl Iterator<Item = Desk> 
 }
 
 /// The tunnel to all desktops, where there is one.
-fn tunnel(job: &Job<'_>, options: &DesktopOptions) -> Result<Option<Recipe>, ServiceError> {
+fn tunnel(context: &EntryContext<'_>, options: &DesktopOptions) -> Result<Option<Recipe>, ServiceError> {
     if !options.tunnel {
         return Ok(None);
     }
-    let way = |desk: Desk| (SocketAddr::new(job.address.ip(), desk.address.port()), desk.address);
-    let ways: Vec<stunnel::Way> = desks(job, options).map(way).collect();
-    stunnel::recipe(job, &ways).map(Some)
+    let way = |desk: Desk| (SocketAddr::new(context.address.ip(), desk.address.port()), desk.address);
+    let ways: Vec<stunnel::Way> = desks(context, options).map(way).collect();
+    stunnel::recipe(context, &ways).map(Some)
 }
 
 /// What shows the content on a desktop.
-fn content(job: &Job<'_>, desk: &Desk) -> Recipe {
+fn content(context: &EntryContext<'_>, desk: &Desk) -> Recipe {
     let (display, seed) = (desk.display.to_string(), (SEED + u64::from(desk.number)).to_string());
     let arguments = ["service", "desktop", "--display", &display, "--seed", &seed];
-    let recipe = job.own(&arguments, Condition::Log(SHOWN.to_owned()));
+    let recipe = context.own(&arguments, Condition::Log(SHOWN.to_owned()));
     Recipe { part: Some("content"), address: desk.address, ..recipe }
 }
 
 /// The file with the password, where one is asked for.
-fn password(job: &Job<'_>, options: &DesktopOptions) -> Result<Option<String>, ServiceError> {
+fn password(context: &EntryContext<'_>, options: &DesktopOptions) -> Result<Option<String>, ServiceError> {
     if !options.security.asks_password() {
         return Ok(None);
     }
-    let path = job.directory.join("password");
+    let path = context.directory.join("password");
     let bytes = vnc_auth_file(DesktopOptions::PASSWORD);
-    write_file(&path, &bytes).map_err(job.file("writing", &path))?;
-    Ok(Some(job.path("password")))
+    write_file(&path, &bytes).map_err(context.file("writing", &path))?;
+    Ok(Some(context.path("password")))
 }
 
 /// Arguments of TigerVNC for who may come, with the files they name.
-fn security(job: &Job<'_>, options: &DesktopOptions) -> Result<Vec<String>, ServiceError> {
+fn security(context: &EntryContext<'_>, options: &DesktopOptions) -> Result<Vec<String>, ServiceError> {
     let types = match options.security {
         DesktopSecurity::None => "None",
         DesktopSecurity::Password => "VncAuth",
@@ -116,13 +116,13 @@ fn security(job: &Job<'_>, options: &DesktopOptions) -> Result<Vec<String>, Serv
         DesktopSecurity::X509Password => "X509Vnc",
     };
     let mut arguments = vec!["-SecurityTypes".to_owned(), types.to_owned()];
-    if let Some(file) = password(job, options)? {
+    if let Some(file) = password(context, options)? {
         arguments.extend(["-PasswordFile".to_owned(), file]);
     }
     if options.security.is_tls() {
-        certificate::write(job)?;
+        certificate::write(context)?;
         for (option, name) in [("-X509Cert", certificate::CERTIFICATE), ("-X509Key", certificate::KEY)] {
-            arguments.extend([option.to_owned(), job.path(name)]);
+            arguments.extend([option.to_owned(), context.path(name)]);
         }
     }
     Ok(arguments)
@@ -148,10 +148,10 @@ impl Entry for Tigervnc<'_> {
         and_tunnel(tigervnc(), self.0)
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let security = security(job, self.0)?;
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let security = security(context, self.0)?;
         let mut recipes = Vec::with_capacity(2 * self.0.sessions as usize);
-        for desk in desks(job, self.0) {
+        for desk in desks(context, self.0) {
             let mut command = vec![tigervnc()[0].program.to_owned()];
             let words = format!(
                 ":{} -geometry {}x{} -depth 24 -rfbport {} -interface {} -nolisten tcp -AlwaysShared \
@@ -165,10 +165,10 @@ impl Entry for Tigervnc<'_> {
             command.extend(words.split_whitespace().map(str::to_owned));
             command.extend_from_slice(&security);
             let server =
-                Recipe { part: Some("Xvnc"), address: desk.address, ..job.recipe(command, greeting()) };
-            recipes.extend([server, content(job, &desk)]);
+                Recipe { part: Some("Xvnc"), address: desk.address, ..context.recipe(command, greeting()) };
+            recipes.extend([server, content(context, &desk)]);
         }
-        recipes.extend(tunnel(job, self.0)?);
+        recipes.extend(tunnel(context, self.0)?);
         Ok(recipes)
     }
 }
@@ -180,16 +180,16 @@ impl Entry for X11vnc<'_> {
         and_tunnel(x11vnc(), self.0)
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let password = password(job, self.0)?;
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let password = password(context, self.0)?;
         let [x11vnc, xvfb] = [0, 1].map(|place| x11vnc()[place].program.to_owned());
         let mut recipes = Vec::with_capacity(3 * self.0.sessions as usize);
-        for desk in desks(job, self.0) {
+        for desk in desks(context, self.0) {
             let display = format!(":{}", desk.display);
             let screen = format!("{}x{}x24", self.0.width, self.0.height);
             let command = [&xvfb, &display, "-screen", "0", &screen, "-nolisten", "tcp"];
             let socket = Condition::Command(vec!["test".into(), "-S".into(), socket(&desk)]);
-            let server = job.recipe(command.map(|word| word.to_owned()).to_vec(), socket);
+            let server = context.recipe(command.map(|word| word.to_owned()).to_vec(), socket);
             let mut command = vec![x11vnc.clone()];
             let words = format!(
                 "-display {display} -rfbport {} -listen {} -forever -shared -nopw -nocursorshape -quiet",
@@ -202,11 +202,11 @@ impl Entry for X11vnc<'_> {
                 command.extend(["-rfbauth".to_owned(), file.clone()]);
             }
             let viewer =
-                Recipe { part: Some("x11vnc"), address: desk.address, ..job.recipe(command, greeting()) };
+                Recipe { part: Some("x11vnc"), address: desk.address, ..context.recipe(command, greeting()) };
             let server = Recipe { part: Some("Xvfb"), address: desk.address, ..server };
-            recipes.extend([server, content(job, &desk), viewer]);
+            recipes.extend([server, content(context, &desk), viewer]);
         }
-        recipes.extend(tunnel(job, self.0)?);
+        recipes.extend(tunnel(context, self.0)?);
         Ok(recipes)
     }
 }

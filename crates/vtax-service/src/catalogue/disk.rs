@@ -2,7 +2,7 @@
 
 use super::entry::Entry;
 use crate::error::ServiceError;
-use crate::recipe::{Job, Recipe};
+use crate::recipe::{EntryContext, Recipe};
 
 pub(super) struct Disk;
 
@@ -11,7 +11,7 @@ impl Entry for Disk {
         true
     }
 
-    fn recipes(&self, _: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+    fn recipes(&self, _: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
         Ok(Vec::new())
     }
 }

@@ -7,7 +7,7 @@ use vtax_plan::model::Subscribers;
 use crate::error::ServiceError;
 use crate::hidden::Hidden;
 use crate::packages::{Missing, Package};
-use crate::recipe::{Job, Prepared, Recipe};
+use crate::recipe::{EntryContext, Prepared, Recipe};
 
 /// A service of the catalogue with the options that a plan gives it.
 pub(crate) trait Entry {
@@ -60,5 +60,5 @@ pub(crate) trait Entry {
     }
 
     /// Writes its files and says how to start its processes: in this order, the one that clients talk to last.
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError>;
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError>;
 }

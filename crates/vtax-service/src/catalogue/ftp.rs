@@ -8,7 +8,7 @@ use super::certificate;
 pub(super) use super::certificate::{CERTIFICATE, KEY};
 use super::entry::Entry;
 use crate::error::ServiceError;
-use crate::recipe::{Condition, Heard, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Heard, Recipe};
 
 pub(super) struct Ftp<'a>(pub(super) &'a FtpServerOptions);
 
@@ -17,24 +17,27 @@ impl Entry for Ftp<'_> {
         true
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let directory = prepare(job, self.0)?;
-        let (listen, directory) = (job.address.to_string(), directory.to_string_lossy());
-        let (certificate, key) = (job.path(CERTIFICATE), job.path(KEY));
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let directory = prepare(context, self.0)?;
+        let (listen, directory) = (context.address.to_string(), directory.to_string_lossy());
+        let (certificate, key) = (context.path(CERTIFICATE), context.path(KEY));
         let mut arguments = vec!["service", "ftp", "--listen", &listen, "--directory", &directory];
         arguments.extend(["--user", FtpServerOptions::USER, "--password", FtpServerOptions::PASSWORD]);
         arguments.extend(["--certificate", &certificate, "--key", &key]);
         if self.0.implicit {
             arguments.push("--implicit");
         }
-        Ok(vec![job.own(&arguments, ready(self.0))])
+        Ok(vec![context.own(&arguments, ready(self.0))])
     }
 }
 
 /// Makes the certificate of this start, and the directory that clients see.
-pub(super) fn prepare(job: &Job<'_>, options: &FtpServerOptions) -> Result<PathBuf, ServiceError> {
-    certificate::write(job)?;
-    job.served(options.backend)
+pub(super) fn prepare(
+    context: &EntryContext<'_>,
+    options: &FtpServerOptions,
+) -> Result<PathBuf, ServiceError> {
+    certificate::write(context)?;
+    context.served(options.backend)
 }
 
 /// Ready is a server that greets; behind TLS its port must do.

@@ -10,7 +10,7 @@ use crate::documents::{make_directory, write_file};
 use crate::embedded::port_mapper;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Condition, Heard, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Heard, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/bin/ganesha.nfsd", "/usr/sbin/ganesha.nfsd", "/usr/local/bin/ganesha.nfsd"];
 /// Its backends are packages of their own.
@@ -62,17 +62,17 @@ impl Entry for Ganesha<'_> {
         packages()
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let recovery = job.directory.join("recovery");
-        make_directory(&recovery).map_err(job.file("making", &recovery))?;
-        let served = job.served(match self.0.backend {
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let recovery = context.directory.join("recovery");
+        make_directory(&recovery).map_err(context.file("making", &recovery))?;
+        let served = context.served(match self.0.backend {
             GaneshaBackend::Disk => Backend::Disk,
             GaneshaBackend::Files | GaneshaBackend::Memory => Backend::Files,
         })?;
-        let path = job.directory.join("ganesha.conf");
-        write_file(&path, configuration(job, self.0, &served).as_bytes())
-            .map_err(job.file("writing", &path))?;
-        let (configuration, pid) = (job.path("ganesha.conf"), job.path("ganesha.pid"));
+        let path = context.directory.join("ganesha.conf");
+        write_file(&path, configuration(context, self.0, &served).as_bytes())
+            .map_err(context.file("writing", &path))?;
+        let (configuration, pid) = (context.path("ganesha.conf"), context.path("ganesha.pid"));
         let command = [all_packages()[0].program, "-F", "-L", "STDERR", "-f", &configuration, "-p", &pid];
         let (null, what) = match self.0.nfs_version {
             NfsVersion::V41 => (nfs4::NULL, "NULL of NFS version 4"),
@@ -82,22 +82,22 @@ impl Entry for Ganesha<'_> {
         let begin = rpc::begin_call(&mut ask, 1, null, None);
         rpc::end_call(&mut ask, begin, 0);
         let ready = Condition::Answer { what: what.to_owned(), ask, judge };
-        let server = job.recipe(command.map(str::to_owned).to_vec(), ready);
+        let server = context.recipe(command.map(str::to_owned).to_vec(), ready);
         Ok(match self.0.nfs_version {
             NfsVersion::V41 => vec![server],
-            NfsVersion::V3 => vec![registry(job), Recipe { part: Some("ganesha"), ..server }],
+            NfsVersion::V3 => vec![registry(context), Recipe { part: Some("ganesha"), ..server }],
         })
     }
 }
 
 /// Of version 3 it registers itself with a port mapper, or it doesn't start.
-fn registry(job: &Job<'_>) -> Recipe {
+fn registry(context: &EntryContext<'_>) -> Recipe {
     let ready = Condition::Log(port_mapper::READY.to_owned());
-    Recipe { part: Some("port mapper"), ..job.own(&["service", "port-mapper"], ready) }
+    Recipe { part: Some("port mapper"), ..context.own(&["service", "port-mapper"], ready) }
 }
 
-fn configuration(job: &Job<'_>, options: &GaneshaOptions, served: &Path) -> String {
-    let (host, port, recovery) = (job.address.ip(), job.address.port(), job.path("recovery"));
+fn configuration(context: &EntryContext<'_>, options: &GaneshaOptions, served: &Path) -> String {
+    let (host, port, recovery) = (context.address.ip(), context.address.port(), context.path("recovery"));
     let (name, path) = match options.backend {
         GaneshaBackend::Files | GaneshaBackend::Disk => ("VFS", served.to_string_lossy().into_owned()),
         GaneshaBackend::Memory => ("MEM", "/memory".to_owned()),
@@ -175,7 +175,7 @@ mod tests {
     fn the_configuration_names_what_the_plan_says() {
         let of = |backend, nfs_version| {
             let options = GaneshaOptions { port: 80, backend, nfs_version, mount_port: 81 };
-            configuration(&Job::example(), &options, Path::new("/run/x/files"))
+            configuration(&EntryContext::example(), &options, Path::new("/run/x/files"))
         };
         let files = of(GaneshaBackend::Files, NfsVersion::V41);
         assert!(files.contains("NFS_Port = 80;") && files.contains("Bind_addr = 127.0.0.1;"), "{files}");

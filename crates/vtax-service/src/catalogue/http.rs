@@ -5,7 +5,7 @@ use vtax_plan::model::WebOptions;
 use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
 use crate::error::ServiceError;
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Recipe};
 
 pub(super) struct Http<'a>(pub(super) &'a WebOptions);
 
@@ -14,15 +14,15 @@ impl Entry for Http<'_> {
         true
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let (listen, workers) = (job.address.to_string(), job.workers.to_string());
-        let (certificate, key) = (job.path(CERTIFICATE), job.path(KEY));
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let (listen, workers) = (context.address.to_string(), context.workers.to_string());
+        let (certificate, key) = (context.path(CERTIFICATE), context.path(KEY));
         let mut arguments = vec!["service", "http", "--listen", &listen, "--workers", &workers];
         if self.0.tls {
-            certificate::write(job)?;
+            certificate::write(context)?;
             arguments.extend(["--certificate", &certificate, "--key", &key]);
         }
-        Ok(vec![job.own(&arguments, ready(self.0, "/bytes/100"))])
+        Ok(vec![context.own(&arguments, ready(self.0, "/bytes/100"))])
     }
 }
 

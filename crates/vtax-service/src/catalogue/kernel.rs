@@ -8,7 +8,7 @@ use super::tgt::{make_unit, unit};
 use crate::documents::{make_directory, write_file};
 use crate::embedded::kernel::{Account, Export, Target};
 use crate::error::ServiceError;
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Recipe};
 
 /// What the process says when the kernel serves.
 const READY: &str = "listening on ";
@@ -20,20 +20,20 @@ impl Entry for Nfsd<'_> {
         true
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let root = job.served(self.0.backend)?;
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let root = context.served(self.0.backend)?;
         // Clients name the directory by its path below the root.
         let export = root.join(NfsdOptions::EXPORT.trim_start_matches('/'));
         match make_directory(&export) {
             Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(job.file("making", &export)(e));
+                return Err(context.file("making", &export)(e));
             }
             _ => {}
         }
-        let memory = job.directory.join("clients");
-        make_directory(&memory).map_err(job.file("making", &memory))?;
-        let export = Export { listen: job.address, root, memory, threads: self.0.threads };
-        recipe(job, "nfsd", &export).map(|recipe| vec![recipe])
+        let memory = context.directory.join("clients");
+        make_directory(&memory).map_err(context.file("making", &memory))?;
+        let export = Export { listen: context.address, root, memory, threads: self.0.threads };
+        recipe(context, "nfsd", &export).map(|recipe| vec![recipe])
     }
 }
 
@@ -44,12 +44,12 @@ impl Entry for Lio<'_> {
         true
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let directory = job.served(self.0.backend)?;
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let directory = context.served(self.0.backend)?;
         let mut units = Vec::new();
         for lun in 1..=self.0.luns {
             let path = directory.join(unit(lun));
-            make_unit(&path, self.0.size.0).map_err(job.file("making", &path))?;
+            make_unit(&path, self.0.size.0).map_err(context.file("making", &path))?;
             units.push(path);
         }
         let account =
@@ -59,7 +59,7 @@ impl Entry for Lio<'_> {
             names => names.to_vec(),
         };
         let target = Target {
-            listen: job.address,
+            listen: context.address,
             name: TgtOptions::TARGET.to_owned(),
             units,
             size: self.0.size.0,
@@ -69,14 +69,14 @@ impl Entry for Lio<'_> {
             initiator: (self.0.chap != ChapMode::None).then(|| account(TgtOptions::INITIATOR_CHAP)),
             target: (self.0.chap == ChapMode::Mutual).then(|| account(TgtOptions::TARGET_CHAP)),
         };
-        recipe(job, "lio", &target).map(|recipe| vec![recipe])
+        recipe(context, "lio", &target).map(|recipe| vec![recipe])
     }
 }
 
 /// vtax itself, which sets this up and stays as long as it is served.
-fn recipe(job: &Job<'_>, kind: &str, what: &impl Serialize) -> Result<Recipe, ServiceError> {
-    let path = job.directory.join("setup.json");
-    let text = serde_json::to_vec(what).map_err(|e| job.file("writing", &path)(e.into()))?;
-    write_file(&path, &text).map_err(job.file("writing", &path))?;
-    Ok(job.own(&["service", kind, &job.path("setup.json")], Condition::Log(READY.to_owned())))
+fn recipe(context: &EntryContext<'_>, kind: &str, what: &impl Serialize) -> Result<Recipe, ServiceError> {
+    let path = context.directory.join("setup.json");
+    let text = serde_json::to_vec(what).map_err(|e| context.file("writing", &path)(e.into()))?;
+    write_file(&path, &text).map_err(context.file("writing", &path))?;
+    Ok(context.own(&["service", kind, &context.path("setup.json")], Condition::Log(READY.to_owned())))
 }

@@ -36,7 +36,7 @@ use crate::error::ServiceError;
 use crate::hidden::Hidden;
 use crate::identity::Identity;
 use crate::packages::{Missing, PATH, Package};
-use crate::recipe::{Job, Place, Prepared, Recipe};
+use crate::recipe::{EntryContext, Prepared, Recipe, StartContext};
 use entry::Entry;
 pub(crate) use proftpd::PROGRAM as PROFTPD;
 
@@ -95,7 +95,7 @@ pub fn missing(service: &Service) -> Option<Missing> {
     entry(&service.kind).missing()
 }
 
-/// The same, of a host with this cache, where `vtax setup` unpacks what can't be installed.
+/// What a service lacks on a host with this cache, where `vtax setup` unpacks what can't be installed.
 #[must_use]
 pub fn missing_beside(service: &Service, cache: &Path) -> Option<Missing> {
     let entry = entry(&service.kind);
@@ -158,27 +158,28 @@ pub fn prepare(
 pub(crate) fn recipes(
     service: &Service,
     subscribers: Option<&Subscribers>,
-    place: &Place,
+    start: &StartContext,
 ) -> Result<Vec<Recipe>, ServiceError> {
     let (entry, facts) = (entry(&service.kind), service.kind.facts());
-    let job = Job {
+    let context = EntryContext {
         service: &service.name,
-        directory: &place.directory,
-        address: SocketAddr::new(place.address, facts.port),
-        workers: facts.workers.unwrap_or(place.cpus).max(1),
-        cpus: place.cpus.max(1),
+        directory: &start.directory,
+        address: SocketAddr::new(start.address, facts.port),
+        workers: facts.workers.unwrap_or(start.cpus).max(1),
+        cpus: start.cpus.max(1),
         identity: if entry.drops_privileges() { Identity::here() } else { Identity::Present },
-        vtax: &place.vtax,
+        vtax: &start.vtax,
         subscribers,
-        prepared: place.prepared.as_deref(),
-        disk: place.disk.as_deref(),
+        prepared: start.prepared.as_deref(),
+        disk: start.disk.as_deref(),
     };
-    let mut recipes = entry.recipes(&job)?;
-    let minimal = [("PATH", PATH), ("LANG", "C.UTF-8"), ("HOME", &job.path("")), ("TMPDIR", &job.path(""))]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let mut recipes = entry.recipes(&context)?;
+    let minimal =
+        [("PATH", PATH), ("LANG", "C.UTF-8"), ("HOME", &context.path("")), ("TMPDIR", &context.path(""))]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
     for recipe in &mut recipes {
         if let Identity::DropTo(account) = &recipe.identity {
-            reachable(&job, &account.user)?;
+            reachable(&context, &account.user)?;
         }
         recipe.env.splice(0..0, minimal.clone());
     }
@@ -186,13 +187,13 @@ pub(crate) fn recipes(
 }
 
 /// Sees that a user without privileges can enter every directory above the private one.
-fn reachable(job: &Job<'_>, user: &str) -> Result<(), ServiceError> {
+fn reachable(context: &EntryContext<'_>, user: &str) -> Result<(), ServiceError> {
     use std::os::unix::fs::PermissionsExt;
-    for path in job.directory.ancestors().filter(|p| !p.as_os_str().is_empty()) {
-        let metadata = std::fs::metadata(path).map_err(job.file("looking at", path))?;
+    for path in context.directory.ancestors().filter(|p| !p.as_os_str().is_empty()) {
+        let metadata = std::fs::metadata(path).map_err(context.file("looking at", path))?;
         if metadata.permissions().mode() & 0o001 == 0 {
             return Err(ServiceError::Unreachable {
-                service: job.service.to_owned(),
+                service: context.service.to_owned(),
                 user: user.to_owned(),
                 path: path.to_owned(),
             });

@@ -2,7 +2,7 @@
 
 use super::entry::Entry;
 use crate::error::ServiceError;
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Recipe};
 
 pub(super) struct NetworkServer;
 
@@ -11,8 +11,8 @@ impl Entry for NetworkServer {
         true
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let arguments = ["load", "tcp", "--server", "--listen", &job.address.to_string()];
-        Ok(vec![job.own(&arguments, Condition::Port)])
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let arguments = ["load", "tcp", "--server", "--listen", &context.address.to_string()];
+        Ok(vec![context.own(&arguments, Condition::Port)])
     }
 }

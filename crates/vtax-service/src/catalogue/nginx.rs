@@ -10,7 +10,7 @@ use crate::documents;
 use crate::error::ServiceError;
 use crate::identity::Identity;
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Job, Recipe};
+use crate::recipe::{EntryContext, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
 
@@ -40,47 +40,47 @@ impl Entry for Nginx<'_> {
         true
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        prepare(job, self.0).and_then(|recipe| php::before(job, self.0, "nginx", recipe))
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        prepare(context, self.0).and_then(|recipe| php::before(context, self.0, "nginx", recipe))
     }
 }
 
 /// Writes documents and configuration.
-fn prepare(job: &Job<'_>, options: &WebOptions) -> Result<Recipe, ServiceError> {
-    let root = job.directory.join("documents");
-    documents::write(&root).map_err(job.file("writing documents below", &root))?;
-    let path = job.directory.join("nginx.conf");
+fn prepare(context: &EntryContext<'_>, options: &WebOptions) -> Result<Recipe, ServiceError> {
+    let root = context.directory.join("documents");
+    documents::write(&root).map_err(context.file("writing documents below", &root))?;
+    let path = context.directory.join("nginx.conf");
     if options.tls {
-        certificate::write(job)?;
+        certificate::write(context)?;
     }
-    documents::write_file(&path, configuration(job, options).as_bytes())
-        .map_err(job.file("writing", &path))?;
+    documents::write_file(&path, configuration(context, options).as_bytes())
+        .map_err(context.file("writing", &path))?;
     let command = [
         package().program,
         "-p",
-        &job.path(""),
+        &context.path(""),
         // Else it opens the log it was compiled with, outside the private directory.
         "-e",
         "stderr",
         "-c",
-        &job.path("nginx.conf"),
+        &context.path("nginx.conf"),
     ];
-    Ok(job.recipe(command.map(str::to_owned).to_vec(), ready(options, "/100b")))
+    Ok(context.recipe(command.map(str::to_owned).to_vec(), ready(options, "/100b")))
 }
 
-fn configuration(job: &Job<'_>, options: &WebOptions) -> String {
-    let user = match &job.identity {
+fn configuration(context: &EntryContext<'_>, options: &WebOptions) -> String {
+    let user = match &context.identity {
         Identity::DropTo(account) => format!("user {} {};\n", account.user, account.group),
         Identity::Present | Identity::AppearAs(_) => String::new(),
     };
-    let (workers, listen) = (job.workers, job.address);
+    let (workers, listen) = (context.workers, context.address);
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()
-        .map(|name| format!("  {name}_temp_path \"{}\";\n", job.path(&format!("temporary-{name}"))))
+        .map(|name| format!("  {name}_temp_path \"{}\";\n", context.path(&format!("temporary-{name}"))))
         .collect();
-    let (root, pid) = (job.path("documents"), job.path("nginx.pid"));
-    let (ssl, tls) = if options.tls { (" ssl", tls(job)) } else { ("", String::new()) };
-    let php = if options.php { php(job) } else { String::new() };
+    let (root, pid) = (context.path("documents"), context.path("nginx.pid"));
+    let (ssl, tls) = if options.tls { (" ssl", tls(context)) } else { ("", String::new()) };
+    let php = if options.php { php(context) } else { String::new() };
     // Newer ones would rather have a directive, which older ones don't know; all take the word.
     let (http2, streams) = if options.http2 {
         (" http2", format!("    http2_max_concurrent_streams {MOST_STREAMS};\n"))
@@ -134,8 +134,8 @@ const TOLD: &[(&str, &str)] = &[
 ];
 
 /// Pages are PHP's, and nothing else is; its source is shown to nobody.
-fn php(job: &Job<'_>) -> String {
-    let (page, root, socket) = (php::PAGE, job.path("documents"), php::socket(job));
+fn php(context: &EntryContext<'_>) -> String {
+    let (page, root, socket) = (php::PAGE, context.path("documents"), php::socket(context));
     let told: String =
         TOLD.iter().map(|(name, value)| format!("      fastcgi_param {name} {value};\n")).collect();
     format!(
@@ -149,8 +149,8 @@ fn php(job: &Job<'_>) -> String {
 }
 
 /// Sessions are resumed by tickets, and by the cache where a client of TLS 1.2 has none.
-fn tls(job: &Job<'_>) -> String {
-    let (certificate, key) = (job.path(CERTIFICATE), job.path(KEY));
+fn tls(context: &EntryContext<'_>) -> String {
+    let (certificate, key) = (context.path(CERTIFICATE), context.path(KEY));
     format!(
         "    ssl_certificate \"{certificate}\";\n\
          \x20   ssl_certificate_key \"{key}\";\n\
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn tls_is_there_only_where_it_is_asked_for() {
-        let text = |tls| configuration(&Job::example(), &WebOptions { tls, ..WebOptions::on(443) });
+        let text = |tls| configuration(&EntryContext::example(), &WebOptions { tls, ..WebOptions::on(443) });
         assert!(text(false).contains("    listen 127.0.0.1:80 backlog=4096;\n    root "), "{}", text(false));
         assert!(
             text(true).contains("    listen 127.0.0.1:80 ssl backlog=4096;\n    ssl_certificate "),
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn http2_is_there_only_where_it_is_asked_for() {
         let web = |http2| WebOptions { http2, ..WebOptions::on(80) };
-        let text = |http2| configuration(&Job::example(), &web(http2));
+        let text = |http2| configuration(&EntryContext::example(), &web(http2));
         assert!(!text(false).contains("http2"), "{}", text(false));
         let told = "    listen 127.0.0.1:80 http2 backlog=4096;\n    http2_max_concurrent_streams 1000;\n";
         assert!(text(true).contains(told), "{}", text(true));
@@ -190,8 +190,12 @@ mod tests {
     fn the_user_is_named_only_where_there_is_one_to_drop_to() {
         let account = Account { user: "www-data".into(), group: "www-data".into(), uid: 33, gid: 33 };
         let web = WebOptions::on(80);
-        let text =
-            |identity| configuration(&Job { service: "nginx", workers: 3, identity, ..Job::example() }, &web);
+        let text = |identity| {
+            configuration(
+                &EntryContext { service: "nginx", workers: 3, identity, ..EntryContext::example() },
+                &web,
+            )
+        };
         let dropping = text(Identity::DropTo(account.clone()));
         assert!(dropping.contains("user www-data www-data;\nworker_processes 3;\n"), "{dropping}");
         assert!(dropping.contains("  root \"/run/x/documents\";\n"), "{dropping}");
@@ -200,7 +204,7 @@ mod tests {
 
     #[test]
     fn php_has_the_pages_and_nothing_else() {
-        let text = |php| configuration(&Job::example(), &WebOptions { php, ..WebOptions::on(80) });
+        let text = |php| configuration(&EntryContext::example(), &WebOptions { php, ..WebOptions::on(80) });
         assert!(!text(false).contains("page"), "{}", text(false));
         let text = text(true);
         for line in [

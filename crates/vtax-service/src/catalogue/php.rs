@@ -6,7 +6,7 @@ use crate::documents::write_file;
 use crate::error::ServiceError;
 use crate::identity::Identity;
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Recipe};
 
 /// Distributions that have several versions at once have the version in the name, the newest first here.
 const PROGRAMS: &[&str] = &[
@@ -62,7 +62,7 @@ pub(super) fn and_php(server: Package, options: &WebOptions) -> Vec<Package> {
 
 /// The web server, and before it PHP where it has any.
 pub(super) fn before(
-    job: &Job<'_>,
+    context: &EntryContext<'_>,
     options: &WebOptions,
     part: &'static str,
     server: Recipe,
@@ -70,32 +70,32 @@ pub(super) fn before(
     if !options.php {
         return Ok(vec![server]);
     }
-    let page = job.directory.join("documents").join(PAGE);
-    write_file(&page, SCRIPT.as_bytes()).map_err(job.file("writing", &page))?;
-    let texts = [("php-fpm.conf", pool(job)), ("php.ini", settings(job))];
+    let page = context.directory.join("documents").join(PAGE);
+    write_file(&page, SCRIPT.as_bytes()).map_err(context.file("writing", &page))?;
+    let texts = [("php-fpm.conf", pool(context)), ("php.ini", settings(context))];
     for (name, text) in &texts {
-        let path = job.directory.join(name);
-        write_file(&path, text.as_bytes()).map_err(job.file("writing", &path))?;
+        let path = context.directory.join(name);
+        write_file(&path, text.as_bytes()).map_err(context.file("writing", &path))?;
     }
-    let [pool, settings] = texts.map(|(name, _)| job.path(name));
-    let directory = job.path("");
+    let [pool, settings] = texts.map(|(name, _)| context.path(name));
+    let directory = context.path("");
     let command = [package().program, "--nodaemonize", "-p", &directory, "-y", &pool, "-c", &settings]
         .map(str::to_owned);
     // No other settings than these: distributions add some from a folder.
     let env = vec![("PHP_INI_SCAN_DIR".to_owned(), String::new())];
     let ready = Condition::Log(READY.to_owned());
-    let php = Recipe { part: Some("php-fpm"), env, ..job.recipe(command.to_vec(), ready) };
+    let php = Recipe { part: Some("php-fpm"), env, ..context.recipe(command.to_vec(), ready) };
     Ok(vec![php, Recipe { part: Some(part), ..server }])
 }
 
 /// The socket, as paths of configuration files name it.
-pub(super) fn socket(job: &Job<'_>) -> String {
-    job.path(SOCKET)
+pub(super) fn socket(context: &EntryContext<'_>) -> String {
+    context.path(SOCKET)
 }
 
-fn pool(job: &Job<'_>) -> String {
-    let socket = socket(job);
-    let user = match &job.identity {
+fn pool(context: &EntryContext<'_>) -> String {
+    let socket = socket(context);
+    let user = match &context.identity {
         Identity::DropTo(account) => {
             let (user, group) = (&account.user, &account.group);
             format!("user = {user}\ngroup = {group}\nlisten.owner = {user}\nlisten.group = {group}\n")
@@ -103,7 +103,7 @@ fn pool(job: &Job<'_>) -> String {
         // It runs as the only user that may use its socket.
         Identity::Present | Identity::AppearAs(_) => String::new(),
     };
-    let children = job.cpus.saturating_mul(CHILDREN);
+    let children = context.cpus.saturating_mul(CHILDREN);
     format!(
         "[global]\n\
          error_log = /proc/self/fd/2\n\
@@ -119,13 +119,13 @@ fn pool(job: &Job<'_>) -> String {
     )
 }
 
-fn settings(job: &Job<'_>) -> String {
+fn settings(context: &EntryContext<'_>) -> String {
     format!(
         "zend_extension = opcache\n\
          opcache.enable = 1\n\
          opcache.lockfile_path = \"{}\"\n\
          display_errors = 0\n",
-        job.path("")
+        context.path("")
     )
 }
 
@@ -158,12 +158,12 @@ mod tests {
     #[test]
     fn its_user_is_named_only_where_there_is_one_to_drop_to() {
         let account = Account { user: "www-data".into(), group: "web".into(), uid: 33, gid: 33 };
-        let job = |identity| Job { cpus: 2, identity, ..Job::example() };
-        let dropping = pool(&job(Identity::DropTo(account.clone())));
+        let context = |identity| EntryContext { cpus: 2, identity, ..EntryContext::example() };
+        let dropping = pool(&context(Identity::DropTo(account.clone())));
         let user = "[www]\nuser = www-data\ngroup = web\nlisten.owner = www-data\nlisten.group = web\n";
         assert!(dropping.contains(user), "{dropping}");
         assert!(dropping.ends_with("pm = static\npm.max_children = 8\n"), "{dropping}");
-        let alone = pool(&job(Identity::AppearAs(account)));
+        let alone = pool(&context(Identity::AppearAs(account)));
         assert!(alone.contains("[www]\nlisten = /run/x/php.socket\nlisten.mode = 0600\n"), "{alone}");
     }
 
@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn it_is_there_only_where_it_is_asked_for() {
-        let job = Job::example();
-        let server = || job.recipe(vec!["server".to_owned()], Condition::Port);
-        let alone = before(&job, &WebOptions::on(80), "apache", server()).expect("no file is written");
+        let context = EntryContext::example();
+        let server = || context.recipe(vec!["server".to_owned()], Condition::Port);
+        let alone = before(&context, &WebOptions::on(80), "apache", server()).expect("no file is written");
         assert!(matches!(&alone[..], [one] if one.part.is_none()));
         assert_eq!(and_php(package(), &WebOptions::on(80)).len(), 1);
         assert_eq!(and_php(package(), &WebOptions { php: true, ..WebOptions::on(80) }).len(), 2);

@@ -12,7 +12,7 @@ use crate::documents;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package, installed};
 use crate::private::{PrivateProgram, libraries};
-use crate::recipe::{Job, Prepared, Recipe};
+use crate::recipe::{EntryContext, Prepared, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/sbin/proftpd", "/usr/bin/proftpd", "/usr/local/sbin/proftpd"];
 /// Debian's package excludes that of vsftpd.
@@ -65,38 +65,38 @@ impl Entry for Proftpd<'_> {
         Ok(PROGRAM.prepared(cache))
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let files = prepare(job, self.0)?;
-        let modules = match job.prepared {
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let files = prepare(context, self.0)?;
+        let modules = match context.prepared {
             Some(root) => Some(root.join("usr/lib/proftpd")),
             None => installed(MODULES).and_then(|module| Path::new(module).parent()).map(Path::to_owned),
         };
         let write = |name: &str, text: &str| {
-            let path = job.directory.join(name);
+            let path = context.directory.join(name);
             documents::write_file(&path, text.as_bytes())
                 .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o600)))
-                .map_err(job.file("writing", &path))
+                .map_err(context.file("writing", &path))
         };
-        write("proftpd.conf", &configuration(job, self.0, modules.as_deref()))?;
+        write("proftpd.conf", &configuration(context, self.0, modules.as_deref()))?;
         let (user, home) = (FtpServerOptions::USER, files.display());
         write("users", &format!("{user}:{PASSWORD}:0:0:vtax:{home}:/bin/sh\n"))?;
-        let program = match job.prepared {
+        let program = match context.prepared {
             Some(root) => root.join("usr/sbin/proftpd").to_string_lossy().into_owned(),
             None => all_packages()[0].program.to_owned(),
         };
         let command =
-            vec![program, "-n".to_owned(), "-q".to_owned(), "-c".to_owned(), job.path("proftpd.conf")];
-        let mut recipe = job.recipe(command, ready(self.0));
-        recipe.env.extend(job.prepared.map(|root| ("LD_LIBRARY_PATH".to_owned(), libraries(root))));
+            vec![program, "-n".to_owned(), "-q".to_owned(), "-c".to_owned(), context.path("proftpd.conf")];
+        let mut recipe = context.recipe(command, ready(self.0));
+        recipe.env.extend(context.prepared.map(|root| ("LD_LIBRARY_PATH".to_owned(), libraries(root))));
         Ok(vec![recipe])
     }
 }
 
-fn configuration(job: &Job<'_>, options: &FtpServerOptions, modules: Option<&Path>) -> String {
+fn configuration(context: &EntryContext<'_>, options: &FtpServerOptions, modules: Option<&Path>) -> String {
     let load = modules.map_or_else(String::new, |directory| {
         format!("ModulePath {}\nLoadModule mod_tls.c\n", directory.display())
     });
-    let (ip, port) = (job.address.ip(), job.address.port());
+    let (ip, port) = (context.address.ip(), context.address.port());
     let ipv6 = if ip.is_ipv6() { "on" } else { "off" };
     let mut tls_options = Vec::new();
     if options.implicit {
@@ -109,7 +109,7 @@ fn configuration(job: &Job<'_>, options: &FtpServerOptions, modules: Option<&Pat
         [] => String::new(),
         _ => format!("TLSOptions {}\n", tls_options.join(" ")),
     };
-    let (certificate, key) = (job.path(CERTIFICATE), job.path(KEY));
+    let (certificate, key) = (context.path(CERTIFICATE), context.path(KEY));
     format!(
         "{load}\
          ServerName vtax\n\
@@ -145,8 +145,8 @@ fn configuration(job: &Job<'_>, options: &FtpServerOptions, modules: Option<&Pat
          TLSRequired off\n\
          TLSVerifyClient off\n\
          {tls_options}",
-        pid = job.path("pid"),
-        users = job.path("users"),
+        pid = context.path("pid"),
+        users = context.path("users"),
     )
 }
 
@@ -160,7 +160,7 @@ mod tests {
     fn the_configuration_is_what_the_plan_says() {
         let of = |implicit, require_reuse| {
             let options = FtpServerOptions { port: 80, implicit, require_reuse, backend: Backend::Files };
-            configuration(&Job::example(), &options, Some(Path::new("/usr/lib/proftpd")))
+            configuration(&EntryContext::example(), &options, Some(Path::new("/usr/lib/proftpd")))
         };
         let strict = of(false, true);
         assert!(strict.starts_with("ModulePath /usr/lib/proftpd\nLoadModule mod_tls.c\n"), "{strict}");

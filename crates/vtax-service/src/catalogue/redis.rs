@@ -6,7 +6,7 @@ use super::entry::Entry;
 use crate::documents;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Condition, Heard, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Heard, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/bin/redis-server", "/usr/sbin/redis-server", "/usr/local/bin/redis-server"];
 
@@ -32,27 +32,27 @@ impl Entry for Redis<'_> {
         packages()
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let path = job.directory.join("redis.conf");
-        documents::write_file(&path, configuration(job, self.0).as_bytes())
-            .map_err(job.file("writing", &path))?;
-        let command = vec![package().program.to_owned(), job.path("redis.conf")];
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let path = context.directory.join("redis.conf");
+        documents::write_file(&path, configuration(context, self.0).as_bytes())
+            .map_err(context.file("writing", &path))?;
+        let command = vec![package().program.to_owned(), context.path("redis.conf")];
         let ready = Condition::Answer {
             what: "INFO server".to_owned(),
             ask: b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n".to_vec(),
             judge,
         };
-        Ok(vec![job.recipe(command, ready)])
+        Ok(vec![context.recipe(command, ready)])
     }
 }
 
-fn configuration(job: &Job<'_>, options: &RedisOptions) -> String {
+fn configuration(context: &EntryContext<'_>, options: &RedisOptions) -> String {
     let append = match options.persistence {
         Persistence::None => "appendonly no\n",
         Persistence::EverySecond => "appendonly yes\nappendfsync everysec\n",
         Persistence::EveryWrite => "appendonly yes\nappendfsync always\n",
     };
-    let (host, port, threads) = (job.address.ip(), job.address.port(), options.io_threads);
+    let (host, port, threads) = (context.address.ip(), context.address.port(), options.io_threads);
     format!(
         "bind {host}\n\
          port {port}\n\
@@ -68,7 +68,7 @@ fn configuration(job: &Job<'_>, options: &RedisOptions) -> String {
          save \"\"\n\
          {append}\
          io-threads {threads}\n",
-        directory = job.path(""),
+        directory = context.path(""),
     )
 }
 
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn persistence_is_what_the_plan_says() {
         let of = |persistence| {
-            configuration(&Job::example(), &RedisOptions { port: 80, persistence, io_threads: 2 })
+            configuration(&EntryContext::example(), &RedisOptions { port: 80, persistence, io_threads: 2 })
         };
         let none = of(Persistence::None);
         assert!(none.starts_with("bind 127.0.0.1\nport 80\n") && none.ends_with("io-threads 2\n"), "{none}");

@@ -8,7 +8,7 @@ use super::entry::Entry;
 use crate::documents::{make_directory, write_file};
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/sbin/smbd", "/usr/local/sbin/smbd", "/usr/local/samba/sbin/smbd"];
 /// Comes along with it, and isn't used.
@@ -41,24 +41,25 @@ impl Entry for Samba<'_> {
         all_packages()[..1].to_vec()
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
         for name in PRIVATE {
-            let path = job.directory.join(name);
-            make_directory(&path).map_err(job.file("making", &path))?;
+            let path = context.directory.join(name);
+            make_directory(&path).map_err(context.file("making", &path))?;
         }
-        let served = job.served(self.0.backend)?;
-        let path = job.directory.join("smb.conf");
-        write_file(&path, configuration(job, &served).as_bytes()).map_err(job.file("writing", &path))?;
-        let configuration = job.path("smb.conf");
+        let served = context.served(self.0.backend)?;
+        let path = context.directory.join("smb.conf");
+        write_file(&path, configuration(context, &served).as_bytes())
+            .map_err(context.file("writing", &path))?;
+        let configuration = context.path("smb.conf");
         let command =
             [all_packages()[0].program, "-F", "--no-process-group", "--debug-stdout", "-s", &configuration];
-        Ok(vec![job.recipe(command.map(str::to_owned).to_vec(), Condition::Port)])
+        Ok(vec![context.recipe(command.map(str::to_owned).to_vec(), Condition::Port)])
     }
 }
 
-fn configuration(job: &Job<'_>, served: &Path) -> String {
-    let (host, port) = (job.address.ip(), job.address.port());
-    let [private, lock, state, cache, pid, rpc, log] = PRIVATE.map(|name| job.path(name));
+fn configuration(context: &EntryContext<'_>, served: &Path) -> String {
+    let (host, port) = (context.address.ip(), context.address.port());
+    let [private, lock, state, cache, pid, rpc, log] = PRIVATE.map(|name| context.path(name));
     format!(
         "[global]\n\
          workgroup = VTAX\n\
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn all_that_it_writes_is_in_its_own_directory() {
-        let text = configuration(&Job::example(), Path::new("/run/x/files"));
+        let text = configuration(&EntryContext::example(), Path::new("/run/x/files"));
         assert!(text.contains("smb ports = 80\n") && text.contains("interfaces = 127.0.0.1\n"), "{text}");
         assert_eq!(text.matches("= /run/x/").count(), PRIVATE.len() + 1, "{text}");
     }

@@ -6,7 +6,7 @@ use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
 use crate::documents::write_file;
 use crate::error::ServiceError;
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Recipe};
 
 pub(super) struct Sip<'a>(pub(super) &'a SipOptions);
 
@@ -15,20 +15,21 @@ impl Entry for Sip<'_> {
         true
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let subscribers = job.subscribers()?;
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let subscribers = context.subscribers()?;
         // Not on the command line, where everyone on the host sees it.
-        let password = job.directory.join("password");
+        let password = context.directory.join("password");
         write_file(&password, format!("{}\n", subscribers.password).as_bytes())
-            .map_err(job.file("writing", &password))?;
-        let (listen, workers) = (job.address.to_string(), job.workers.to_string());
+            .map_err(context.file("writing", &password))?;
+        let (listen, workers) = (context.address.to_string(), context.workers.to_string());
         let arguments = ["service", "sip", "--listen", &listen, "--workers", &workers];
-        let secure = ["--certificate".to_owned(), job.path(CERTIFICATE), "--key".to_owned(), job.path(KEY)];
+        let secure =
+            ["--certificate".to_owned(), context.path(CERTIFICATE), "--key".to_owned(), context.path(KEY)];
         // Written once both transports are open.
-        let mut recipe = job.own(&arguments, Condition::Log("listening on sip:".to_owned()));
+        let mut recipe = context.own(&arguments, Condition::Log("listening on sip:".to_owned()));
         recipe.datagrams = true;
         if self.0.tls {
-            certificate::write(job)?;
+            certificate::write(context)?;
             recipe.command.extend(secure);
         }
         // In one word each: a format may begin with a dash.

@@ -7,7 +7,7 @@ use super::certificate;
 use crate::documents::write_file;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/bin/stunnel", "/usr/bin/stunnel4", "/usr/local/bin/stunnel"];
 const CONFIGURATION: &str = "stunnel.conf";
@@ -27,16 +27,16 @@ pub(super) fn package() -> Package {
 pub(super) type Way = (SocketAddr, SocketAddr);
 
 /// One process for all ways. It is what clients of the service talk to.
-pub(super) fn recipe(job: &Job<'_>, ways: &[Way]) -> Result<Recipe, ServiceError> {
-    certificate::write(job)?;
-    let path = job.directory.join(CONFIGURATION);
-    write_file(&path, configuration(job, ways).as_bytes()).map_err(job.file("writing", &path))?;
-    let command = vec![package().program.to_owned(), job.path(CONFIGURATION)];
-    Ok(Recipe { part: Some("stunnel"), ..job.recipe(command, Condition::Port) })
+pub(super) fn recipe(context: &EntryContext<'_>, ways: &[Way]) -> Result<Recipe, ServiceError> {
+    certificate::write(context)?;
+    let path = context.directory.join(CONFIGURATION);
+    write_file(&path, configuration(context, ways).as_bytes()).map_err(context.file("writing", &path))?;
+    let command = vec![package().program.to_owned(), context.path(CONFIGURATION)];
+    Ok(Recipe { part: Some("stunnel"), ..context.recipe(command, Condition::Port) })
 }
 
-fn configuration(job: &Job<'_>, ways: &[Way]) -> String {
-    let (certificate, key) = (job.path(certificate::CERTIFICATE), job.path(certificate::KEY));
+fn configuration(context: &EntryContext<'_>, ways: &[Way]) -> String {
+    let (certificate, key) = (context.path(certificate::CERTIFICATE), context.path(certificate::KEY));
     // An empty `pid` is none.
     let mut text = format!(
         "foreground = yes\n\
@@ -67,7 +67,7 @@ mod tests {
             (address("10.0.0.2:5901"), address("127.0.0.2:5901")),
             (address("[fd00::2]:5902"), address("127.0.0.2:5902")),
         ];
-        let text = configuration(&Job::example(), &ways);
+        let text = configuration(&EntryContext::example(), &ways);
         assert!(text.starts_with("foreground = yes\npid =\n"), "{text}");
         assert!(text.contains("\ncert = /run/x/certificate.pem\nkey = /run/x/key.pem\n"), "{text}");
         assert!(text.contains("\n[0]\naccept = 10.0.0.2:5901\nconnect = 127.0.0.2:5901\n"), "{text}");

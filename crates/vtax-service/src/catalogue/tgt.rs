@@ -8,7 +8,7 @@ use vtax_plan::model::{Backend, ChapMode, TgtOptions};
 use super::entry::Entry;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/sbin/tgtd", "/usr/local/sbin/tgtd"];
 /// Its control program is beside it.
@@ -46,19 +46,19 @@ impl Entry for Tgt<'_> {
         packages()
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
         let directory = match self.0.backend {
-            Backend::Files => job.directory.to_owned(),
-            Backend::Disk => job.served(Backend::Disk)?,
+            Backend::Files => context.directory.to_owned(),
+            Backend::Disk => context.served(Backend::Disk)?,
         };
         for lun in 1..=self.0.luns {
             let path = directory.join(unit(lun));
-            make_unit(&path, self.0.size.0).map_err(job.file("making", &path))?;
+            make_unit(&path, self.0.size.0).map_err(context.file("making", &path))?;
         }
-        let portal = format!("portal={}", job.address);
+        let portal = format!("portal={}", context.address);
         let command = [all_packages()[0].program, "-f", "--iscsi", &portal].map(str::to_owned).to_vec();
-        let mut recipe = job.recipe(command, Condition::Port);
-        recipe.env.push((SOCKET.to_owned(), job.path("control")));
+        let mut recipe = context.recipe(command, Condition::Port);
+        recipe.env.push((SOCKET.to_owned(), context.path("control")));
         recipe.setup = setup(self.0, &directory);
         Ok(vec![recipe])
     }

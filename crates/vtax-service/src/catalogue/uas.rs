@@ -5,7 +5,7 @@ use vtax_plan::model::{UasOptions, VoiceLaw};
 use super::entry::Entry;
 use crate::documents::write_file;
 use crate::error::ServiceError;
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Recipe};
 
 pub(super) struct Uas<'a>(pub(super) &'a UasOptions);
 
@@ -14,15 +14,15 @@ impl Entry for Uas<'_> {
         true
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let listen = job.address.to_string();
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let listen = context.address.to_string();
         let arguments = ["load", "sip", "--uas", &listen, "--quiet"];
         // Written once calls can come.
-        let mut recipe = job.own(&arguments, Condition::Log("answering calls at sip:".to_owned()));
+        let mut recipe = context.own(&arguments, Condition::Log("answering calls at sip:".to_owned()));
         recipe.datagrams = true;
         if let Some(scenario) = &self.0.scenario {
-            let path = job.directory.join("scenario.xml");
-            write_file(&path, scenario.text.as_bytes()).map_err(job.file("writing", &path))?;
+            let path = context.directory.join("scenario.xml");
+            write_file(&path, scenario.text.as_bytes()).map_err(context.file("writing", &path))?;
             recipe.command.push(format!("--scenario-file={}", path.display()));
         }
         if self.0.scenario.is_some() || self.0.media.is_some() {
@@ -54,21 +54,21 @@ mod tests {
     #[test]
     fn its_scenario_is_a_file_of_its_own() {
         let place = tempfile::tempdir().expect("a directory");
-        let job = Job { directory: place.path(), ..Job::example() };
+        let context = EntryContext { directory: place.path(), ..EntryContext::example() };
         let text = "<scenario/>".to_owned();
         let scenario = Some(ScriptFile { name: "deep/uas.xml".into(), text: text.clone() });
         let options = UasOptions { port: 5060, scenario, calls: 7, media: None };
-        let [recipe] = &Uas(&options).recipes(&job).expect("a recipe")[..] else { panic!("one process") };
+        let [recipe] = &Uas(&options).recipes(&context).expect("a recipe")[..] else { panic!("one process") };
         assert!(recipe.datagrams);
         let file = recipe.command.iter().find_map(|word| word.strip_prefix("--scenario-file="));
         assert_eq!(std::fs::read_to_string(file.expect("a file")).expect("its text"), text);
         assert!(recipe.command.iter().any(|word| word == "--calls=7"), "{:?}", recipe.command);
         let plain = UasOptions { scenario: None, ..options };
-        let recipes = Uas(&plain).recipes(&job).expect("a recipe");
+        let recipes = Uas(&plain).recipes(&context).expect("a recipe");
         assert!(!recipes[0].command.iter().any(|word| word.contains("scenario") || word.contains("calls")));
         let (packet, jitter_buffer) = (Nanos::from_millis(20), Nanos::from_millis(60));
         let media = Some(MediaOptions { law: VoiceLaw::A, packet, jitter_buffer });
-        let recipes = Uas(&UasOptions { media, ..plain }).recipes(&job).expect("a recipe");
+        let recipes = Uas(&UasOptions { media, ..plain }).recipes(&context).expect("a recipe");
         let expected = ["--calls=7", "--media", "--codec=pcma", "--packet=20ms", "--jitter-buffer=60ms"];
         assert!(recipes[0].command.ends_with(&expected.map(str::to_owned)), "{:?}", recipes[0].command);
     }

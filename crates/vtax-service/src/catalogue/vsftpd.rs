@@ -10,7 +10,7 @@ use super::proftpd::PROGRAM as PROFTPD;
 use crate::documents;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package, installed};
-use crate::recipe::{Job, Recipe};
+use crate::recipe::{EntryContext, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/sbin/vsftpd", "/usr/bin/vsftpd", "/usr/local/sbin/vsftpd"];
 
@@ -40,26 +40,26 @@ impl Entry for Vsftpd<'_> {
         vec![package()]
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        let files = prepare(job, self.0)?;
-        let path = job.directory.join("vsftpd.conf");
-        documents::write_file(&path, configuration(job, self.0, &files).as_bytes())
-            .map_err(job.file("writing", &path))?;
-        let command = vec![package().program.to_owned(), job.path("vsftpd.conf")];
-        Ok(vec![job.recipe(command, ready(self.0))])
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        let files = prepare(context, self.0)?;
+        let path = context.directory.join("vsftpd.conf");
+        documents::write_file(&path, configuration(context, self.0, &files).as_bytes())
+            .map_err(context.file("writing", &path))?;
+        let command = vec![package().program.to_owned(), context.path("vsftpd.conf")];
+        Ok(vec![context.recipe(command, ready(self.0))])
     }
 }
 
-fn configuration(job: &Job<'_>, options: &FtpServerOptions, files: &Path) -> String {
+fn configuration(context: &EntryContext<'_>, options: &FtpServerOptions, files: &Path) -> String {
     let yes = |yes: bool| if yes { "YES" } else { "NO" };
-    let (ip, port) = (job.address.ip(), job.address.port());
+    let (ip, port) = (context.address.ip(), context.address.port());
     let listen = if ip.is_ipv4() {
         format!("listen=YES\nlisten_address={ip}\n")
     } else {
         format!("listen=NO\nlisten_ipv6=YES\nlisten_address6={ip}\n")
     };
     let (implicit, reuse) = (yes(options.implicit), yes(options.require_reuse));
-    let (files, certificate, key) = (files.display(), job.path(CERTIFICATE), job.path(KEY));
+    let (files, certificate, key) = (files.display(), context.path(CERTIFICATE), context.path(KEY));
     format!(
         "{listen}\
          listen_port={port}\n\
@@ -109,7 +109,7 @@ mod tests {
     fn the_configuration_is_what_the_plan_says() {
         let of = |implicit, require_reuse| {
             let options = FtpServerOptions { port: 80, implicit, require_reuse, backend: Backend::Disk };
-            configuration(&Job::example(), &options, Path::new("/disk/files"))
+            configuration(&EntryContext::example(), &options, Path::new("/disk/files"))
         };
         let plain = of(false, true);
         assert!(plain.starts_with("listen=YES\nlisten_address=127.0.0.1\nlisten_port=80\n"), "{plain}");

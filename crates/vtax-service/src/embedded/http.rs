@@ -51,7 +51,7 @@ pub fn serve(
     serve_with(address, workers, None, stop, ready)
 }
 
-/// The same with TLS and nothing else, where there is a certificate.
+/// Serves as [`serve`] does; where there is a certificate, over TLS and nothing else.
 ///
 /// # Errors
 ///

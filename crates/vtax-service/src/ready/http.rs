@@ -8,7 +8,7 @@ impl Condition {
         Self::get(path, judge)
     }
 
-    /// The same of a path that PHP answers, which says so.
+    /// A GET of `path`, which PHP answers and says so, is answered with 200.
     pub(crate) fn http_of_php(path: &str) -> Self {
         Self::get(path, judge_php)
     }

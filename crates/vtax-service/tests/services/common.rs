@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use vtax_plan::model::{CommandService, Ready, Service, ServiceKind};
-use vtax_service::{Notice, Place, RunningService, ServiceError};
+use vtax_service::{Notice, RunningService, ServiceError, StartContext};
+use vtax_sys::sync::lock;
 use vtax_units::Nanos;
 
 /// A directory that every user may enter, so that servers can drop privileges.
@@ -30,8 +31,8 @@ impl Bench {
         self.directory.path().join("service")
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place {
+    pub(crate) fn context(&self) -> StartContext {
+        StartContext {
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             directory: self.private(),
             cpus: 2,
@@ -45,13 +46,13 @@ impl Bench {
 
     pub(crate) fn start(&self, service: &Service) -> Result<RunningService, ServiceError> {
         let notices = Arc::clone(&self.notices);
-        RunningService::start(service, None, &self.place(), move |notice| {
-            notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+        RunningService::start(service, None, &self.context(), move |notice| {
+            lock(&notices).push(notice);
         })
     }
 
     pub(crate) fn notices(&self) -> Vec<Notice> {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.notices).clone()
     }
 
     /// Waits until a notice fits, at most 10 s.

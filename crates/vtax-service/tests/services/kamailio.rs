@@ -9,7 +9,8 @@ use md5::{Digest, Md5};
 use vtax_plan::model::{KamailioOptions, LocationMode, Service, ServiceKind, Subscribers};
 use vtax_service::{Notice, Prepared, RunningService, ServiceError, missing, prepare};
 use vtax_sys::require::{Need, complete, need};
-use vtax_sys::{Ended, free_port};
+use vtax_sys::sync::lock;
+use vtax_sys::{ProcessExit, free_port};
 use vtax_units::{Bytes, Nanos};
 
 use crate::common::{Bench, service};
@@ -59,11 +60,11 @@ impl Bench {
         subscribers: &Subscribers,
         prepared: Option<&Prepared>,
     ) -> Result<RunningService, ServiceError> {
-        let mut place = self.place();
-        place.prepared = prepared.map(|p| p.path.clone());
+        let mut context = self.context();
+        context.prepared = prepared.map(|p| p.path.clone());
         let notices = std::sync::Arc::clone(&self.notices);
-        RunningService::start(service, Some(subscribers), &place, move |notice| {
-            notices.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(notice);
+        RunningService::start(service, Some(subscribers), &context, move |notice| {
+            lock(&notices).push(notice);
         })
     }
 
@@ -202,7 +203,7 @@ fn subscribers_register_and_are_found() {
     assert!(answer.starts_with("SIP/2.0 404 "), "no longer registered: {answer}");
 
     let stopped = running.stop().expect("it stops");
-    assert_eq!((stopped.status, stopped.killed), (Some(Ended::Exited(0)), false));
+    assert_eq!((stopped.status, stopped.killed), (Some(ProcessExit::Exited(0)), false));
     assert!(!bench.notices().iter().any(|n| matches!(n, Notice::Died { .. })), "{:?}", bench.notices());
     bench.assert_gone(port_of(&service));
 }
@@ -217,9 +218,9 @@ fn the_death_of_either_process_is_told() {
         let running = bench.start_kamailio(&service, &subscribers(10), None).expect("it starts");
         let pid = running.pids().nth(index).and_then(|pid| i32::try_from(pid).ok()).expect("two processes");
         vtax_sys::PidFd::open(pid).and_then(|p| p.kill()).expect("it is a child of ours");
-        let death = Notice::Died { process: Some(name), status: Ended::Signalled(9) };
+        let death = Notice::Died { process: Some(name), status: ProcessExit::Signalled(9) };
         bench.wait_for(name, |n| *n == death);
-        assert_eq!(running.ended(), Some(Ended::Signalled(9)));
+        assert_eq!(running.ended(), Some(ProcessExit::Signalled(9)));
         running.stop().expect("what is left of it stops");
         bench.assert_gone(port_of(&service));
     }
@@ -239,10 +240,10 @@ fn failures_name_the_process_and_leave_nothing() {
     let error = bench.start_kamailio(&service, &strange, None).expect_err("it would be configuration");
     assert!(matches!(error, ServiceError::Subscribers { .. }), "{error}");
 
-    let mut place = bench.place();
-    place.prepared = Some("/no/such/database".into());
+    let mut context = bench.context();
+    context.prepared = Some("/no/such/database".into());
     let error =
-        RunningService::start(&service, Some(&subscribers(10)), &place, |_| ()).expect_err("not there");
+        RunningService::start(&service, Some(&subscribers(10)), &context, |_| ()).expect_err("not there");
     assert!(error.to_string().contains("VTAX_CACHE"), "{error}");
 
     let taken = UdpSocket::bind(("127.0.0.1", port_of(&service))).expect("free a moment ago");

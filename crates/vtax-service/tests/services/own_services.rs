@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Bench, processes_below, script};
 use vtax_plan::model::{CommandService, Ready, ServiceKind};
 use vtax_service::{Notice, RunningService, ServiceError};
-use vtax_sys::{Ended, free_port};
+use vtax_sys::{ProcessExit, free_port};
 use vtax_units::Nanos;
 
 /// A server that accepts and says nothing; perl is on every Debian and Ubuntu.
@@ -23,7 +23,7 @@ fn ready_by_port() {
     assert_eq!(running.command()[0], "sh");
     assert_eq!(running.version(), "sh");
     let stopped = running.stop().expect("it stops");
-    assert_eq!((stopped.status, stopped.killed), (Some(Ended::Signalled(15)), false));
+    assert_eq!((stopped.status, stopped.killed), (Some(ProcessExit::Signalled(15)), false));
     bench.assert_gone(port);
 }
 
@@ -57,7 +57,7 @@ fn a_service_that_dies_at_start_is_quoted() {
     let text = "echo 'config line 3: no such option' >&2; exit 7\n";
     let error = bench.start(&script(port, Ready::Port, text)).expect_err("it dies");
     let ServiceError::DiedAtStart { status, ref lines, .. } = error else { panic!("{error}") };
-    assert_eq!(status, Ended::Exited(7));
+    assert_eq!(status, ProcessExit::Exited(7));
     assert_eq!(lines, &["config line 3: no such option"]);
     assert!(error.to_string().contains("exit code 7"), "{error}");
     assert!(!bench.notices().iter().any(|n| matches!(n, Notice::Died { .. })), "told twice");
@@ -101,7 +101,7 @@ fn what_ignores_sigterm_or_hides_is_killed() {
     own.stop_timeout = Nanos::from_millis(300);
     let running = bench.start(&own).expect("it starts");
     let stopped = running.stop().expect("everything can be killed");
-    assert_eq!((stopped.status, stopped.killed), (Some(Ended::Signalled(9)), true));
+    assert_eq!((stopped.status, stopped.killed), (Some(ProcessExit::Signalled(9)), true));
     bench.assert_gone(port);
 }
 
@@ -110,12 +110,12 @@ fn an_unexpected_death_is_told_with_its_last_words() {
     let (bench, port) = (Bench::new(), free_port());
     let text = "echo up; sleep 0.3; echo last words; exit 3\n";
     let running = bench.start(&script(port, Ready::Log("up".into()), text)).expect("it starts");
-    bench.wait_for("death", |n| matches!(n, Notice::Died { process: None, status: Ended::Exited(3) }));
+    bench.wait_for("death", |n| matches!(n, Notice::Died { process: None, status: ProcessExit::Exited(3) }));
     let notices = bench.notices();
     assert!(matches!(&notices[notices.len() - 2], Notice::Output { line, .. } if line == "last words"));
-    assert_eq!(running.ended(), Some(Ended::Exited(3)));
+    assert_eq!(running.ended(), Some(ProcessExit::Exited(3)));
     let stopped = running.stop().expect("it has ended");
-    assert_eq!((stopped.status, stopped.killed), (Some(Ended::Exited(3)), false));
+    assert_eq!((stopped.status, stopped.killed), (Some(ProcessExit::Exited(3)), false));
     bench.assert_gone(port);
 }
 
@@ -172,8 +172,8 @@ fn a_program_that_isnt_there_is_told() {
 fn a_start_can_be_called_off() {
     let (bench, port) = (Bench::new(), free_port());
     let call_off = Arc::new(AtomicBool::new(false));
-    let mut place = bench.place();
-    place.call_off = Some(Arc::clone(&call_off));
+    let mut context = bench.context();
+    context.call_off = Some(Arc::clone(&call_off));
     let own = script(port, Ready::Log("never".into()), "exec sleep 60\n");
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -181,7 +181,7 @@ fn a_start_can_be_called_off() {
             std::thread::sleep(Duration::from_millis(200));
             call_off.store(true, Ordering::Relaxed);
         });
-        let error = RunningService::start(&own, None, &place, |_| ()).expect_err("called off");
+        let error = RunningService::start(&own, None, &context, |_| ()).expect_err("called off");
         assert!(matches!(error, ServiceError::CalledOff { .. }), "{error}");
     });
     assert!(begun.elapsed() < Duration::from_secs(8));

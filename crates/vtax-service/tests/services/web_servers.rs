@@ -80,7 +80,7 @@ fn a_web_server_serves_and_goes() {
         assert!(children.len() >= 2, "{name} has {} workers on 2 CPUs", children.len());
         let stopped = running.stop().expect("it stops");
         assert!(!stopped.killed, "{name} had to be killed");
-        assert!(stopped.status.is_some_and(vtax_sys::Ended::success), "{stopped:?}");
+        assert!(stopped.status.is_some_and(vtax_sys::ProcessExit::success), "{stopped:?}");
         bench.assert_gone(port);
     });
 }

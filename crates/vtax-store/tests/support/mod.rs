@@ -49,7 +49,7 @@ pub(crate) fn plan() -> Plan {
             name: "latency".to_owned(),
             kind: MeasureKind::Latency(LatencyMeasure {
                 load: Load::LowestCapacity(Share(0.5)),
-                arrivals: Arrivals::Poisson,
+                arrivals: ArrivalProcess::Poisson,
                 warmup: Nanos::from_secs(1),
                 duration: Nanos::from_secs(3),
                 samples: true,
@@ -81,6 +81,7 @@ pub(crate) fn load() -> LoadResult {
         start: Nanos(i * 1_000_000_007),
         counts: Counts { ok: 100 + i, sent: 100 + i, intended: 100 + i, ..Counts::default() },
         latency: histogram((0..100).map(|v| 50_000 + v * 1000 * (i + 1))),
+        begun: None,
     };
     LoadResult {
         started_unix_ns: 0,
@@ -100,6 +101,7 @@ pub(crate) fn load() -> LoadResult {
             })
             .collect(),
         details: None,
+        timeout: Nanos::ZERO,
     }
 }
 

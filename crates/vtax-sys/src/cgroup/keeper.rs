@@ -13,7 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::RunGroups;
 use crate::clone::{Namespaces, end_process, fork_into};
 use crate::error::{Context, Result, SysError};
-use crate::pidfd::{Ended, PidFd};
+use crate::pidfd::{PidFd, ProcessExit};
 
 /// How long the keeper tries to remove what is busy.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -60,9 +60,9 @@ impl Keeper {
         self.life = None;
         match self.process.wait()? {
             ended if ended.success() => return Ok(()),
-            Ended::Exited(_) => {}
+            ProcessExit::Exited(_) => {}
             // It can't do it any more.
-            Ended::Signalled(_) => return groups.remove(PATIENCE),
+            ProcessExit::Signalled(_) | ProcessExit::Unknown => return groups.remove(PATIENCE),
         }
         Err(SysError::TimedOut {
             operation: "remove control group",

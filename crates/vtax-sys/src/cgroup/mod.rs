@@ -258,7 +258,7 @@ impl RunGroups {
     /// # Errors
     ///
     /// Where memory can't be limited here, or the limit is refused.
-    pub fn together(&self, name: &str, memory: Bytes) -> Result<Self> {
+    pub fn with_shared_memory(&self, name: &str, memory: Bytes) -> Result<Self> {
         let group = self.made_by_runtime(name);
         let Some((dir, unified)) = &group.memory else {
             let what = "no memory control group can be used here".to_owned();

@@ -6,14 +6,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 
 use super::hierarchy;
 use crate::error::{Context, Result, SysError};
+use crate::pidfd::PidFd;
 
 const PREFIX: &str = "vtax-";
 /// Groups of containers in user sessions of containers are hardly deeper.
 const DEEPEST: usize = 8;
+/// Processes of a group that are held at a time to be killed.
+const HELD: usize = 64;
 
 /// When a process was started, in clock ticks since boot; with its id this names a process for good.
 #[must_use]
@@ -77,15 +80,32 @@ fn subdirectories(dir: &Path) -> Vec<PathBuf> {
     entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()).collect()
 }
 
-fn find_left_over(dir: &Path, depth: usize, living: &Living, found: &mut Vec<PathBuf>) {
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|n| n.to_str()).unwrap_or_default()
+}
+
+/// Every group that is named as those of runs are, an outer one before those in it.
+fn find_groups(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     for path in subdirectories(dir) {
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-        if living.lacks(name) {
+        let deeper = (depth < DEEPEST).then(|| path.clone());
+        if name_of(&path).starts_with(PREFIX) {
             found.push(path);
-        } else if depth < DEEPEST {
-            find_left_over(&path, depth + 1, living, found);
+        }
+        if let Some(path) = deeper {
+            find_groups(&path, depth + 1, found);
         }
     }
+}
+
+/// The groups whose run's owner is gone, without what is in one of them.
+fn left_over(groups: Vec<PathBuf>, living: &Living) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for group in groups {
+        if living.lacks(name_of(&group)) && !found.iter().any(|outer| group.starts_with(outer)) {
+            found.push(group);
+        }
+    }
+    found
 }
 
 /// Removes the groups of runs whose owner is gone; returns how many trees were removed.
@@ -94,14 +114,15 @@ fn find_left_over(dir: &Path, depth: usize, living: &Living, found: &mut Vec<Pat
 ///
 /// The first tree that could not be removed; the others are removed all the same.
 pub fn sweep() -> Result<usize> {
-    let living = Living::find();
-    let mut found = Vec::new();
+    let mut groups = Vec::new();
     for hierarchy in hierarchy::find() {
-        find_left_over(&hierarchy.mount, 0, &living, &mut found);
+        find_groups(&hierarchy.mount, 0, &mut groups);
     }
+    // Only now: the owner of each group was there before it, so those that go on are among the living.
+    let living = Living::find();
     let mut first_error = None;
     let mut removed = 0;
-    for tree in found {
+    for tree in left_over(groups, &living) {
         match remove(&tree, Duration::from_secs(5)) {
             Ok(()) => removed += 1,
             Err(e) => first_error = first_error.or(Some(e)),
@@ -110,11 +131,30 @@ pub fn sweep() -> Result<usize> {
     first_error.map_or(Ok(removed), Err)
 }
 
+/// The processes in a group.
+fn members(dir: &Path) -> io::Result<BTreeSet<i32>> {
+    let procs = fs::read_to_string(dir.join("cgroup.procs"))?;
+    Ok(procs.lines().filter_map(|l| l.parse().ok()).collect())
+}
+
+/// Kills what is in a group, except this process.
+///
+/// By the time that it is used, a process id may be another's. So processes are held first, and the group is read again:
+/// an id that is still in it, or in it anew, is that of the process held, or the one held has ended.
 fn kill_members(dir: &Path, own: Pid) {
-    let procs = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
-    for pid in procs.lines().filter_map(|l| l.parse().ok()).filter_map(Pid::from_raw) {
-        if pid != own {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
+    let own = own.as_raw_nonzero().get();
+    let listed: Vec<i32> = members(dir).unwrap_or_default().into_iter().filter(|pid| *pid != own).collect();
+    for some in listed.chunks(HELD) {
+        let mut held: Vec<PidFd> = some.iter().filter_map(|pid| PidFd::open(*pid).ok()).collect();
+        let again = members(dir).or_else(|_| {
+            // Descriptors may have run out: one less is held.
+            held.pop();
+            members(dir)
+        });
+        let again = again.unwrap_or_default();
+        for process in held.iter().filter(|process| again.contains(&process.pid())) {
+            // What may not be killed is told of when the group can't be removed.
+            let _ = process.kill();
         }
     }
 }
@@ -181,5 +221,13 @@ mod tests {
             }
         }
         assert!(!blind.lacks("vtax-1-5-78") && seeing.lacks("vtax-1-5-78"));
+    }
+
+    #[test]
+    fn a_group_is_left_over_once_and_with_all_in_it() {
+        let living = Living { own: pid_namespace(), all: Some(BTreeSet::from([77])) };
+        let groups = ["vtax-1-5-78", "vtax-1-5-78/a/vtax-2-5-78", "vtax-1-5-77", "vtax-1-5-77/vtax-3-5-78"];
+        let found = left_over(groups.map(|name| Path::new("/g").join(name)).into(), &living);
+        assert_eq!(found, ["/g/vtax-1-5-78", "/g/vtax-1-5-77/vtax-3-5-78"].map(PathBuf::from));
     }
 }

@@ -17,7 +17,7 @@ pub struct Request {
     pub(super) bytes: Vec<u8>,
     /// What it does, as a verb for error messages.
     pub(super) operation: &'static str,
-    /// To what.
+    /// What it does that to.
     pub(super) object: String,
     /// The kernel feature that is missing where the kernel answers that it knows no such thing.
     pub(super) feature: Option<&'static str>,

@@ -85,7 +85,7 @@ fn router(options: &Custom, links: &[Link], number: u16, router: &CustomRouter) 
     }
 }
 
-/// Those at the other ends of its links that speak BGP too.
+/// The routers at the other ends of its links that speak BGP too.
 fn neighbours(options: &Custom, links: &[Link], name: &str) -> Vec<Neighbour> {
     let pairs =
         links.iter().flat_map(|link| [(&link.ends[0], &link.ends[1]), (&link.ends[1], &link.ends[0])]);

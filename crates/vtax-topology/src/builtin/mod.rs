@@ -81,6 +81,7 @@ mod tests {
         assert_eq!(links, ["pe1-p1", "p1-pe2", "ce1-pe1", "ce2-pe2", "ce1-ce2"]);
         assert_eq!((vpn.client.router.as_str(), vpn.sut.router.as_str()), ("ce1", "pe2"));
         assert_eq!(vpn.sut.vrf.as_deref(), Some("customer"));
-        assert!(vpn.has_labels() && vpn.has_vrfs());
+        assert!(vpn.links.iter().flat_map(|link| &link.ends).any(|end| end.labels));
+        assert!(vpn.routers.iter().any(|router| !router.vrfs.is_empty()));
     }
 }

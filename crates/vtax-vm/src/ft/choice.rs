@@ -23,7 +23,7 @@ const ATTEMPTS: usize = 2;
 /// The QEMU that keeps pairs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairQemu {
-    /// It.
+    /// The program.
     pub qemu: Qemu,
     /// Why it isn't the installed one; `None` where it is.
     pub installed_unusable: Option<String>,

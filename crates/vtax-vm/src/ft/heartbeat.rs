@@ -108,14 +108,14 @@ pub fn run_process(args: &[String]) -> std::io::Result<()> {
 
 /// Where beats are heard on one path.
 #[derive(Debug)]
-pub struct Ear {
+pub struct HeartbeatListener {
     socket: UdpSocket,
     inbox: Inbox,
     /// When it was last listened to: what comes afterwards can't be older.
     listened: Instant,
 }
 
-impl Ear {
+impl HeartbeatListener {
     /// Hears what comes to this address.
     ///
     /// # Errors
@@ -294,8 +294,8 @@ mod tests {
 
     #[test]
     fn two_hearts_are_heard_together() {
-        let mut ear = Ear::open("127.0.0.1:0".parse().unwrap()).unwrap();
-        let place = ear.socket.local_addr().unwrap();
+        let mut listener = HeartbeatListener::open("127.0.0.1:0".parse().unwrap()).unwrap();
+        let place = listener.socket.local_addr().unwrap();
         // One begins in the middle of the other's interval. They go on until the test program ends.
         for begins_after in [0, 10] {
             std::thread::sleep(Duration::from_millis(begins_after));
@@ -308,7 +308,7 @@ mod tests {
         let mut together = 0;
         while together < 3 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(50));
-            ear.listen(|_, when| times.push(when));
+            listener.listen(|_, when| times.push(when));
             // A busy machine may keep some apart, not all.
             let close =
                 |pair: &&[Instant]| pair[1].saturating_duration_since(pair[0]) < Duration::from_millis(5);
@@ -319,16 +319,16 @@ mod tests {
 
     #[test]
     fn what_is_no_beat_is_none() {
-        let mut ear = Ear::open("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut listener = HeartbeatListener::open("127.0.0.1:0".parse().unwrap()).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let begun = Instant::now();
         let all: [&[u8]; 4] = [b"VTHB\0\0\0\0", b"VTHB", &[0xff; 64], b"VTHB\x01\0\0\0"];
         for bytes in all {
-            sender.send_to(bytes, ear.socket.local_addr().unwrap()).unwrap();
+            sender.send_to(bytes, listener.socket.local_addr().unwrap()).unwrap();
         }
         std::thread::sleep(Duration::from_millis(20));
         let (mut sources, mut times) = (Vec::new(), Vec::new());
-        ear.listen(|source, when| {
+        listener.listen(|source, when| {
             sources.push(source);
             times.push(when);
         });

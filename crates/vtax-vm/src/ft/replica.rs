@@ -14,7 +14,7 @@ use vtax_units::{Bytes, CpuSet};
 use super::disk::{ReplicatedDisk, Start};
 use crate::contract::{ROLE_KEY, ROLE_WITNESS, WITNESS_ADDRESS_KEY};
 use crate::error::{Result, VmError};
-use crate::guest::{Guest, GuestRoot};
+use crate::guest::{GuestRoot, GuestTemplate};
 use crate::initrd;
 use crate::qemu::{self, Card, Machine, PairDevices, VmNicModel};
 use crate::qmp::EventHandler;
@@ -83,28 +83,28 @@ impl Replica {
     ///
     /// [`VmError::Guest`] with QEMU's words where it ends at once, [`VmError::Pair`] where the guest's
     /// files are the host's own, [`VmError::Io`] where it can't be started.
-    pub fn start(guest: &Guest, config: ReplicaConfig, handler: EventHandler) -> Result<Self> {
-        if !guest.root().can_migrate() {
+    pub fn start(template: &GuestTemplate, config: ReplicaConfig, handler: EventHandler) -> Result<Self> {
+        if !template.root().can_migrate() {
             let reason = "a guest whose root is a mounted 9p export can't be copied".to_owned();
             return Err(VmError::Pair { operation: "start", reason });
         }
-        let (initrd, kernel) = what_boots(guest, config.start != Start::Boot)?;
+        let (initrd, kernel) = what_boots(template, config.start != Start::Boot)?;
         let disk = config.disk.as_ref().map(|disk| disk.arguments(config.start)).transpose()?;
         let (disks, disk_descriptors) = disk.unwrap_or_default();
-        let command_line = command_line(guest, &config);
+        let command_line = command_line(template, &config);
         let kernel_file =
             kernel.as_ref().map(|kernel| format!("/proc/self/fd/{}", kernel.as_raw_fd()).into());
-        let kernel_file: PathBuf = kernel_file.unwrap_or_else(|| guest.kernel().image.clone());
+        let kernel_file: PathBuf = kernel_file.unwrap_or_else(|| template.kernel().image.clone());
         let (name, memory, vcpus) = (config.name.clone(), config.memory, config.vcpus);
         let card = Card::plain(config.tap.as_raw_fd(), config.mac, config.nic);
         let initrd_number = initrd.as_raw_fd();
         let arguments = |sockets: Sockets| {
             let machine = Machine {
                 name: &name,
-                accelerator: guest.accelerator(),
+                accelerator: template.accelerator(),
                 memory,
                 vcpus,
-                sandbox: guest.qemu().sandbox,
+                sandbox: template.qemu().sandbox,
                 kernel: &kernel_file,
                 command_line: &command_line,
                 initrd: initrd_number,
@@ -112,7 +112,7 @@ impl Replica {
                 of_pair: true,
                 node: None,
             };
-            let image = match guest.root() {
+            let image = match template.root() {
                 GuestRoot::Image(path) => Some(path.as_path()),
                 _ => None,
             };
@@ -129,7 +129,8 @@ impl Replica {
             network: config.network.map(OwnedFd::from),
             ..Inherit::default()
         };
-        let vm = Vm::launch(Launch { name: config.name, qemu: guest.qemu(), inherit, handler }, arguments)?;
+        let vm =
+            Vm::launch(Launch { name: config.name, qemu: template.qemu(), inherit, handler }, arguments)?;
         Ok(Self { vm, disk: config.disk })
     }
 
@@ -187,21 +188,21 @@ impl Replica {
 }
 
 /// The initrd, and a kernel where it isn't the guest's own.
-fn what_boots(guest: &Guest, standby: bool) -> Result<(OwnedFd, Option<OwnedFd>)> {
+fn what_boots(template: &GuestTemplate, standby: bool) -> Result<(OwnedFd, Option<OwnedFd>)> {
     let memory = |bytes: &[u8]| initrd::memory_file(bytes).map_err(VmError::io("create", "file in memory"));
-    if standby && guest.kernel().pvh {
+    if standby && template.kernel().pvh {
         return Ok((memory(&[0; 512])?, Some(memory(&initrd::standby_kernel())?)));
     }
-    Ok((guest.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?, None))
+    Ok((template.initrd().try_clone().map_err(VmError::io("duplicate", "initrd"))?, None))
 }
 
-fn command_line(guest: &Guest, config: &ReplicaConfig) -> String {
-    let root = guest.root().words();
+fn command_line(template: &GuestTemplate, config: &ReplicaConfig) -> String {
+    let root = template.root().words();
     match config.task {
-        GuestTask::Agent => format!("{}{root}", guest.told().node(&config.hostname)),
+        GuestTask::Agent => format!("{}{root}", template.kernel_args().node(&config.hostname)),
         GuestTask::Witness(address, prefix) => format!(
             "{} {ROLE_KEY}={ROLE_WITNESS} {WITNESS_ADDRESS_KEY}={address}/{prefix}{root}",
-            guest.told().probe(),
+            template.kernel_args().probe(),
         ),
     }
 }

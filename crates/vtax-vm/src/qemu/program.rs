@@ -85,7 +85,7 @@ impl Qemu {
         Self { program, version: String::new(), sandbox: false, unpacked_in: Some(root.to_owned()) }.asked()
     }
 
-    /// The same with what it says about itself.
+    /// The program with what it says about itself.
     fn asked(mut self) -> Result<Self> {
         // Without the filter compiled in, the option itself is refused.
         let with_sandbox = self.version_line(&["-sandbox", "on"]);

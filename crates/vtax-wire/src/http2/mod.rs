@@ -31,5 +31,5 @@ pub const CONTINUATIONS_MAX: u32 = 64;
 pub const LIST_MAX: u32 = 64 * 1024;
 /// What a stream's peer may send before it is told that it may send more, in bytes.
 pub const STREAM_WINDOW: u32 = 4 << 20;
-/// The same of all streams of a connection together.
+/// What the peers of all streams of a connection together may send before they are told that they may send more, in bytes.
 pub const CONNECTION_WINDOW: u32 = 16 << 20;

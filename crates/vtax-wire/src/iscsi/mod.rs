@@ -15,7 +15,7 @@ mod write;
 pub use chap::{Chap, ChapError, Secret};
 pub use login::{Digest, Limits, Login, LoginError, LoginOptions, LoginStep, Negotiated, Session};
 pub use pdu::{AsyncEvent, Counters, LoginAnswer, Residual, TargetPdu};
-pub use scan::{Item, PduScanner, Scanned};
+pub use scan::{Digests, Item, PduScanner, Scanned};
 pub use text::{Discovered, Pairs, discovered};
 pub use write::{Attributes, Command, DataOut, Sink, TaskFunction, Writer};
 

@@ -180,14 +180,14 @@ pub enum TargetPdu {
     },
     /// The target has something to say.
     Async {
-        /// What.
+        /// What it says.
         event: AsyncEvent,
         /// Counters.
         counters: Counters,
     },
     /// A PDU was refused; its header is the data segment.
     Reject {
-        /// Why.
+        /// The reason code (RFC 7143 section 11.17.1).
         reason: u8,
         /// Counters.
         counters: Counters,

@@ -43,6 +43,15 @@ enum State {
     End,
 }
 
+/// What is followed by its CRC32C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Digests {
+    /// Every header.
+    pub header: bool,
+    /// Every data segment.
+    pub data: bool,
+}
+
 /// Scans the PDUs on one connection, one after another.
 ///
 /// Call [`PduScanner::scan`] with what is left of the input until it says [`Item::Incomplete`]: the end of
@@ -84,9 +93,9 @@ impl PduScanner {
     }
 
     /// From the next PDU on: digests, and the longest data segment that was agreed on.
-    pub const fn agree(&mut self, header_digest: bool, data_digest: bool, most_data: u32) {
-        self.header_digest = header_digest;
-        self.data_digest = data_digest;
+    pub const fn agree(&mut self, digests: Digests, most_data: u32) {
+        self.header_digest = digests.header;
+        self.data_digest = digests.data;
         self.most_data = most_data;
     }
 

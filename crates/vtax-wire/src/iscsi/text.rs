@@ -1,7 +1,5 @@
 //! Text: `key=value` pairs, each ended by a zero byte (RFC 7143 section 6.1).
 
-use std::net::SocketAddr;
-
 use super::IscsiError;
 
 /// Longest name of a key (RFC 7143 section 6.1).
@@ -12,7 +10,7 @@ const KEY_BYTES_MAX: usize = 63;
 pub struct Pairs<'a>(&'a [u8]);
 
 impl<'a> Pairs<'a> {
-    /// Those of a whole text.
+    /// The pairs of a whole text.
     #[must_use]
     pub const fn of(text: &'a [u8]) -> Self {
         Self(text)
@@ -84,16 +82,6 @@ pub fn discovered(text: &[u8]) -> Result<Vec<Discovered>, IscsiError> {
         }
     }
     Ok(found)
-}
-
-impl Discovered {
-    /// Its addresses that are numeric; names aren't looked up.
-    pub fn numeric(&self) -> impl Iterator<Item = SocketAddr> {
-        self.addresses.iter().filter_map(|address| {
-            let (address, _group) = address.rsplit_once(',').unwrap_or((address, ""));
-            address.parse().ok()
-        })
-    }
 }
 
 /// Bytes as text has them: `0x` and hexadecimal digits.
@@ -176,8 +164,7 @@ mod tests {
                      TargetName=iqn.b\0\0\0";
         let found = discovered(text).unwrap();
         assert_eq!(found.len(), 2);
-        let numeric: Vec<_> = found[0].numeric().map(|a| a.to_string()).collect();
-        assert_eq!(numeric, ["10.0.0.1:3260", "[::1]:99"]);
+        assert_eq!(found[0].addresses, ["10.0.0.1:3260,1", "[::1]:99,1"]);
         assert_eq!((found[1].name.as_str(), found[1].addresses.len()), ("iqn.b", 0));
         assert_eq!(discovered(b"TargetAddress=10.0.0.1\0"), Err(IscsiError::Text));
         assert_eq!(discovered(b"TargetName=cut"), Err(IscsiError::Text));

@@ -11,9 +11,18 @@ pub fn set_pixel_format(out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 255, 0, 255, 0, 255, 16, 8, 0, 0, 0, 0]);
 }
 
+/// What a server may do besides sending pixels in the encoding preferred.
+#[derive(Debug, Clone, Copy)]
+pub struct Extras {
+    /// It may copy what was moved from elsewhere on the screen (CopyRect).
+    pub copies: bool,
+    /// It may send updates that weren't asked for one by one.
+    pub continuous: bool,
+}
+
 /// Says which encodings are understood, the one preferred first. CopyRect and Raw may always come; the cursor's picture and the
 /// desktop's size may, too.
-pub fn set_encodings(out: &mut Vec<u8>, preferred: Encoding, copies: bool, continuous: bool) {
+pub fn set_encodings(out: &mut Vec<u8>, preferred: Encoding, extras: Extras) {
     let mut numbers = [0_i32; 8];
     let mut count = 0;
     let mut add = |number| {
@@ -21,7 +30,7 @@ pub fn set_encodings(out: &mut Vec<u8>, preferred: Encoding, copies: bool, conti
         count += 1;
     };
     // Servers take CopyRect for what was moved, wherever in the list it is.
-    if copies || preferred == Encoding::CopyRect {
+    if extras.copies || preferred == Encoding::CopyRect {
         add(Encoding::CopyRect.number());
     }
     if preferred != Encoding::CopyRect {
@@ -30,7 +39,7 @@ pub fn set_encodings(out: &mut Vec<u8>, preferred: Encoding, copies: bool, conti
     for number in [pseudo::CURSOR, pseudo::DESKTOP_SIZE, pseudo::LAST_RECT, pseudo::FENCE] {
         add(number);
     }
-    if continuous {
+    if extras.continuous {
         add(pseudo::CONTINUOUS_UPDATES);
     }
     out.extend_from_slice(&[2, 0]);

@@ -71,7 +71,7 @@ pub enum RfbError {
     /// A length that is negative or more than is allowed.
     #[error("a {what} of {length}: at most {most} is allowed")]
     Length {
-        /// Of what.
+        /// What has that length.
         what: &'static str,
         /// As sent.
         length: i64,

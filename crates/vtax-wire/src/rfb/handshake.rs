@@ -16,11 +16,11 @@ pub enum Security {
     Vnc,
     /// TLS without certificates.
     TlsNone,
-    /// The same, with a password.
+    /// TLS without certificates, with a password.
     TlsVnc,
     /// TLS with the server's certificate.
     X509None,
-    /// The same, with a password.
+    /// TLS with the server's certificate, with a password.
     X509Vnc,
 }
 

@@ -50,7 +50,7 @@ pub enum Kind {
 /// A message that is sent.
 #[derive(Debug, Clone)]
 pub struct Sending {
-    /// What.
+    /// The message.
     pub message: Template,
     /// Over UDP it is sent again after this time in milliseconds, doubled each time, until something comes.
     pub retransmit: Option<u32>,
@@ -61,7 +61,7 @@ pub struct Sending {
 /// A message that is waited for.
 #[derive(Debug, Clone)]
 pub struct Receiving {
-    /// Which.
+    /// What it must be.
     pub expect: Expect,
     /// Whether it need not come.
     pub optional: Optional,
@@ -229,7 +229,7 @@ pub enum Action {
     },
     /// Writes a line of the log.
     Log(Vec<Part>),
-    /// The same, as a warning.
+    /// Writes a line of the log, as a warning.
     Warning(Vec<Part>),
     /// Sets a variable to a number.
     Assign(u16, Operand),

@@ -55,7 +55,7 @@ impl Opcode {
 pub struct Mask([u8; 4]);
 
 impl Mask {
-    /// That of frames without one.
+    /// The mask of frames without one.
     pub const NONE: Self = Self([0; 4]);
 
     /// With this key, for a payload's beginning.

@@ -26,7 +26,7 @@ pub enum EventKind {
 /// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// Which.
+    /// What happened.
     pub kind: EventKind,
     /// Of a key or a button.
     pub detail: u8,

@@ -3,7 +3,8 @@
 //! The first byte says in pieces of what size the rest is fed, the second which digests there are.
 
 use vtax_wire::iscsi::{
-    Digest, IscsiError, Item, Limits, Login, LoginOptions, PduScanner, Session, TargetPdu, discovered,
+    Digest, Digests, IscsiError, Item, Limits, Login, LoginOptions, PduScanner, Session, TargetPdu,
+    discovered,
 };
 use vtax_wire::scsi;
 
@@ -11,7 +12,7 @@ type Found = (Vec<(TargetPdu, Vec<u8>)>, Option<IscsiError>);
 
 fn pdus(input: &[u8], piece: usize, digests: u8) -> Found {
     let mut scanner = PduScanner::new();
-    scanner.agree(digests & 1 != 0, digests & 2 != 0, 1 << 16);
+    scanner.agree(Digests { header: digests & 1 != 0, data: digests & 2 != 0 }, 1 << 16);
     let (mut found, mut present) = (Vec::new(), None);
     for mut part in input.chunks(piece) {
         loop {

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::Path;
 
 use vtax_report::Report;
-use vtax_run::{Ended, Found, calibration};
+use vtax_run::{RunEnd, TrialsOutcome, calibration};
 use vtax_store::provenance::HostFacts;
 use vtax_store::{CalibratedEffect, Calibration};
 use vtax_vm::Cache;
 
-use crate::cmd::chosen::ChosenArgs;
-use crate::cmd::run::{Job, Measured, exit_of, reported, shell_word};
-use crate::exit::{Classify, Exit, Outcome, report, stored};
+use crate::cmd::run::{Job, Measured, exit_of, shell_word};
+use crate::cmd::run_target::RunTargetArgs;
+use crate::exit::{Classify, Exit, Outcome, report};
 use crate::front::in_controller;
 use crate::out;
 
@@ -23,18 +23,17 @@ use crate::out;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    chosen: ChosenArgs,
+    target: RunTargetArgs,
     /// Print JSON: the calibration as it is kept.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let chosen = args.chosen.choose(|plan| calibration::against_itself(&plan))?;
-    let Some(chosen) = chosen else { return Ok(Exit::BadInput) };
-    if !calibration::is_against_itself(&chosen.plan) {
+    let target = args.target.resolve(|plan| calibration::against_itself(&plan))?;
+    if !calibration::is_against_itself(&target.plan) {
         // Only one that is resumed can be of another kind.
-        let directory = shell_word(&chosen.directory);
+        let directory = shell_word(&target.directory);
         return Err(anyhow::anyhow!(
             "{directory} compares environments with one another, and a calibration a baseline with itself: begin one with \
              `vtax calibrate PLAN`; `vtax run --resume {directory}` goes on with this"
@@ -42,33 +41,33 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .bad_input();
     }
     // An older calibration must have no say in a new one.
-    let job = Job::new(chosen, true, None, &[])?;
+    let job = Job::new(target, &[])?;
     // Before the controller: inside its namespaces the host looks different.
     let host = vtax_run::host();
-    in_controller(|place, groups| {
+    in_controller(|scope, groups| {
         let outcome =
-            job.control(place, groups).and_then(|measured| conclude(&job, &host, &measured, args.json));
+            job.control(scope, groups).and_then(|measured| conclude(&job, &host, &measured, args.json));
         outcome.unwrap_or_else(|failure| report(&failure))
     })
 }
 
 /// Keeps what was found and prints it.
 fn conclude(job: &Job, host: &HostFacts, measured: &Measured, json: bool) -> Outcome {
-    let Measured { run, ended, found } = measured;
+    let Measured { run, ended, outcome } = measured;
     let mut err = std::io::stderr().lock();
     let directory = shell_word(&job.directory);
-    if *ended == Ended::Interrupted {
+    if *ended == RunEnd::Interrupted {
         // What can't be printed any more must not hide how it ended.
         let _ = writeln!(err, "interrupted; go on with: vtax calibrate --resume {directory}");
         return Ok(Exit::Interrupted);
     }
-    let report = vtax_report::write_all(run).map_err(reported)?;
-    if *found != Found::Something {
+    let report = vtax_report::write_all(run)?;
+    if *outcome != TrialsOutcome::SomeValid {
         let _ = writeln!(err, "no trial counts; {directory}/report.html says why");
-        return Ok(exit_of(*found));
+        return Ok(exit_of(*outcome));
     }
     let made = made(job, host, &report);
-    let kept = calibration::keep(Cache::of_user().dir(), &made).map_err(stored)?;
+    let kept = calibration::keep(Cache::of_user().dir(), &made)?;
     if json {
         out::json(&made)?;
     } else {
@@ -92,9 +91,9 @@ fn text(made: &Calibration, kept: &Path) -> String {
             (Some(tax), None) => format!("{tax:.3}x"),
             (None, _) => "none".to_owned(),
         };
-        let told = e.detectable.map_or("none".to_owned(), |d| format!("{:.1} %", (d - 1.0) * 100.0));
-        let told = if e.told_apart { format!("{told}  told apart") } else { told };
-        [e.measure.clone(), e.metric.clone(), e.trials.to_string(), seemed, told]
+        let smallest = e.detectable.map_or("none".to_owned(), |d| format!("{:.1} %", (d - 1.0) * 100.0));
+        let smallest = if e.told_apart { format!("{smallest}  told apart") } else { smallest };
+        [e.measure.clone(), e.metric.clone(), e.trials.to_string(), seemed, smallest]
     };
     let head = ["measure", "metric", "trials", "seemed", "smallest"].map(str::to_owned);
     let mut cell = "";
@@ -112,9 +111,9 @@ fn text(made: &Calibration, kept: &Path) -> String {
             "{unknown} have no smallest effect, as too few trials count: make more of them (`repeat`)\n"
         );
     }
-    let told = made.effects.iter().filter(|e| e.told_apart).count();
+    let told_apart = made.effects.iter().filter(|e| e.told_apart).count();
     text += &format!(
-        "{told} of {} comparisons of equals were told apart; chance does that to one in twenty\nkept: {}\n",
+        "{told_apart} of {} comparisons of equals were told apart; chance does that to one in twenty\nkept: {}\n",
         made.effects.len(),
         kept.display()
     );

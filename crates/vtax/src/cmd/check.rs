@@ -1,7 +1,6 @@
 //! `vtax check`: what a plan would do.
 
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use vtax_plan::PlanErrors;
@@ -10,9 +9,9 @@ use vtax_plan::model::{Cell, Plan, Service, TrialKind};
 use vtax_run::calibration;
 use vtax_store::Calibration;
 use vtax_sys::clock::unix_ms;
+use vtax_units::counted;
 use vtax_vm::Cache;
 
-use crate::brief;
 use crate::cmd::reproduce;
 use crate::exit::{Exit, Outcome};
 use crate::out;
@@ -46,20 +45,6 @@ impl PlanArgs {
     pub(crate) fn load(&self) -> Result<Plan, PlanErrors> {
         vtax_plan::load(&self.plan, &self.overrides)
     }
-
-    /// Reads the plan; prints what is wrong with it to standard error and gives `None`.
-    pub(crate) fn load_or_print(&self) -> Option<Plan> {
-        match self.load() {
-            Ok(plan) => Some(plan),
-            Err(errors) => {
-                let mut err = std::io::stderr().lock();
-                let colour = err.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-                // Nothing more can be said where even standard error is gone.
-                let _ = err.write_all(brief::errors(&errors.to_text(colour)).as_bytes());
-                None
-            }
-        }
-    }
 }
 
 /// Validate a plan and print what it would measure, build and need. Starts nothing, needs no privileges.
@@ -86,10 +71,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         out::json(&value)?;
         return Ok(exit);
     }
-    let Some(plan) = args.plan.load_or_print() else {
-        return Ok(Exit::BadInput);
-    };
-    out::text(&(to_text(&plan, calibrated(&plan).as_ref()) + &missing_text(&missing(&plan))))?;
+    let plan = args.plan.load()?;
+    out::printable(&(to_text(&plan, calibrated(&plan).as_ref()) + &missing_text(&missing(&plan))))?;
     Ok(Exit::Done)
 }
 
@@ -142,7 +125,7 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
     if !plan.description.is_empty() {
         text += &format!(": {}", plan.description);
     }
-    text += &format!("\n\n{}\n", counted(plan.cells.len() as u64, "cell"));
+    text += &format!("\n\n{}\n", counted(plan.cells.len(), "cell"));
     let cells = plan.cells.iter().take(CELLS_SHOWN);
     text +=
         &table(cells.map(|c| {
@@ -153,7 +136,7 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
     }
     text += &format!(
         "\n{}, {} in each cell: {}\n",
-        counted(plan.measures.len() as u64, "measure"),
+        counted(plan.measures.len(), "measure"),
         times(plan),
         trials(&kvm)
     );
@@ -161,13 +144,13 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
     let tests = plan.cells.first().map_or(&[][..], |cell| cell.workload.model().tests());
     if !tests.is_empty() {
         let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
-        let count = counted(names.len() as u64, "test");
+        let count = counted(names.len(), "test");
         text += &format!("\n{count} in each trial, in an order drawn for it\n  {}\n", names.join("\n  "));
     }
     let tests = plan.cells.first().map_or(&[][..], |cell| cell.workload.model().storage_tests());
     if !tests.is_empty() {
         let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
-        let count = counted(names.len() as u64, "test");
+        let count = counted(names.len(), "test");
         text += &format!("\n{count} in each trial, in this order\n  {}\n", names.join("\n  "));
     }
     text += &format!("\n{}\n", time(plan, &kvm, &tcg));
@@ -182,7 +165,7 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
         Some(made) => format!(
             "\ncalibrated on this host {}: no verdict on effects below what it can show\n{}",
             age(made.made_unix_ms, unix_ms()),
-            told(plan, made)
+            precision_lines(plan, made)
         ),
         None => {
             "\nnot calibrated on this host: `vtax calibrate` finds the smallest effect it can show\n".into()
@@ -198,7 +181,7 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
 }
 
 /// What the plan's rounds can tell, by the calibration.
-fn told(plan: &Plan, made: &Calibration) -> String {
+fn precision_lines(plan: &Plan, made: &Calibration) -> String {
     let from =
         |tax: Option<f64>| tax.map_or_else(|| "no tax".to_owned(), |t| format!("taxes from {t:.2}x on"));
     let (min, max) = (plan.repeat.min, plan.repeat.max);
@@ -216,10 +199,6 @@ fn table(rows: impl Iterator<Item = (String, String)>) -> String {
     let rows: Vec<_> = rows.collect();
     let width = rows.iter().map(|(left, _)| left.chars().count()).max().unwrap_or(0);
     rows.iter().map(|(left, right)| format!("  {left:<width$}  {right}\n")).collect()
-}
-
-fn counted(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 fn times(plan: &Plan) -> String {
@@ -312,15 +291,15 @@ mod tests {
             run: "r".into(),
             effects: vec![effect("capacity", "capacity"), effect("latency", "latency_p50")],
         };
-        let told = told(&plan, &made);
-        let lines: Vec<&str> = told.lines().collect();
+        let text = precision_lines(&plan, &made);
+        let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[0].starts_with("  capacity              2 rounds tell no tax, 5 rounds taxes from 1."),
-            "{told}"
+            "{text}"
         );
         assert!(
             lines[1].starts_with("  latency, latency_p50  2 rounds tell no tax, 5 rounds taxes from 1."),
-            "{told}"
+            "{text}"
         );
     }
 

@@ -1,15 +1,12 @@
 //! `vtax compare`: two runs of one plan against each other.
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
 use vtax_report::compare::{CompareError, Options, compare};
-use vtax_report::{Report, ReportError};
-use vtax_store::RunDir;
 use vtax_units::Share;
 
-use crate::exit::{Classify, Exit, Failure, Outcome};
+use crate::cmd::files::{open_report, write_output};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::out;
 
 /// Compare two runs of one plan: what does run B cost over run A?
@@ -49,7 +46,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let (a, b) = (read(&args.a)?, read(&args.b)?);
+    let (a, b) = (open_report(&args.a)?, open_report(&args.b)?);
     let options = Options {
         max_tax: args.max_tax,
         strict: args.strict,
@@ -63,15 +60,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
             if let CompareError::Refused(refusal) = &error {
                 args.write(&refusal.junit(), &refusal.markdown())?;
             }
-            return Err(classified(error.is_bad_input(), error));
+            return Err(error.into());
         }
     };
     args.write(&comparison.junit(), &comparison.markdown())?;
     if let Some(path) = &args.html {
-        write(path, &comparison.html())?;
+        write_output(path, comparison.html())?;
     }
-    let text = if args.json { comparison.json() } else { comparison.table() };
-    out::text(&text)?;
+    if args.json {
+        out::text(&comparison.json())?;
+    } else {
+        out::printable(&comparison.table())?;
+    }
     Ok(if comparison.passes() { Exit::Done } else { Exit::Failed })
 }
 
@@ -80,27 +80,9 @@ impl Args {
     fn write(&self, junit: &str, markdown: &str) -> Result<(), Failure> {
         for (path, text) in [(&self.junit, junit), (&self.markdown, markdown)] {
             if let Some(path) = path {
-                write(path, text)?;
+                write_output(path, text)?;
             }
         }
         Ok(())
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    // Plainly, so that a pipe or a device may be named; a missing directory is the argument's fault.
-    let written = std::fs::write(path, text);
-    let missing = written.as_ref().is_err_and(|e| e.kind() == ErrorKind::NotFound);
-    let written = written.with_context(|| format!("cannot write {}", path.display()));
-    if missing { written.bad_input() } else { written.host_cannot() }
-}
-
-fn read(path: &Path) -> Result<Report, Failure> {
-    let run = RunDir::open(path).map_err(|e| classified(e.is_bad_input(), e))?;
-    Report::read(&run).map_err(|e: ReportError| classified(e.is_bad_input(), e))
-}
-
-fn classified(is_bad_input: bool, error: impl Into<anyhow::Error>) -> Failure {
-    let exit = if is_bad_input { Exit::BadInput } else { Exit::HostCannot };
-    Failure { exit, error: error.into() }
 }

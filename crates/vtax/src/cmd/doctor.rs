@@ -4,14 +4,18 @@ mod clock;
 mod places;
 mod summary;
 
-use vtax_sys::check::{Check, State};
+use vtax_sys::check::{Check, State, name};
 use vtax_sys::clock::WallClock;
+use vtax_units::drives_terminal;
 use vtax_vm::Cache;
 
 use crate::brief;
-use crate::cmd::many::{self, OnArgs};
+use crate::cmd::on::{self, OnArgs};
 use crate::exit::{Exit, Outcome};
 use crate::out;
+
+/// What the names of the doctor's own directories begin with. One that a killed doctor left is removed by the next.
+pub(super) const DIRECTORIES: &str = "vtax-doctor-";
 
 /// What this host can measure, and the command that would add what it can't: a line for each capability.
 ///
@@ -33,7 +37,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     if args.on.is_given() {
-        return many::doctor(&args.on, args.json, |told| of_host(told, args.all));
+        return on::doctor(&args.on, args.json, |answer| of_host(answer, args.all));
     }
     let clock = WallClock::look();
     let mut checks = vtax_lab::doctor::checks();
@@ -55,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     } else {
         text += &format!("\n`vtax doctor --all` shows the {} points that were checked\n", checks.len());
     }
-    out::text(&text)?;
+    out::printable(&text)?;
     Ok(Exit::Done)
 }
 
@@ -64,17 +68,17 @@ fn to_json(checks: &[Check]) -> serde_json::Value {
     checks.iter().map(one).collect()
 }
 
-/// What another host's doctor told as JSON, as this host's is shown.
-fn of_host(told: &serde_json::Value, all: bool) -> String {
-    let checks = checks_told(told);
+/// What another host's doctor answered as JSON, as this host's is shown.
+fn of_host(answer: &serde_json::Value, all: bool) -> String {
+    let checks = parse_checks(answer);
     let capabilities = summary::capabilities(&checks);
     if all || capabilities.is_empty() { render(&checks) } else { summary::text(&capabilities) }
 }
 
-/// The points that were told. They may be anyone's: what isn't one is left out, and nothing in them moves a terminal's cursor.
-fn checks_told(told: &serde_json::Value) -> Vec<Check> {
+/// The points in the answer. They may be anyone's: what isn't one is left out, and nothing in them moves a terminal's cursor.
+fn parse_checks(answer: &serde_json::Value) -> Vec<Check> {
     let plain = |value: &serde_json::Value| -> Option<String> {
-        let of = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
+        let of = |c: char| if drives_terminal(c) && c != '\n' { ' ' } else { c };
         value.as_str().map(|text| text.chars().map(of).collect())
     };
     let point = |check: &serde_json::Value| {
@@ -83,7 +87,7 @@ fn checks_told(told: &serde_json::Value) -> Vec<Check> {
         let name = plain(&check["name"])?.replace('\n', " ");
         Some(Check { name, state, found: plain(&check["found"])?, fix: plain(&check["fix"]) })
     };
-    told.as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(point).collect()
+    answer.as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(point).collect()
 }
 
 /// The catalogue's services: which are installed.
@@ -91,7 +95,7 @@ fn services() -> Vec<Check> {
     vtax_service::packages()
         .into_iter()
         .map(|package| {
-            let name = format!("service {}", package.service);
+            let name = name::service(package.service);
             if package.missing() {
                 Check::missing(name, "not installed", package.install)
             } else {
@@ -133,11 +137,11 @@ mod tests {
     fn another_host_is_shown_as_this_one_is() {
         let checks =
             [Check::ok("containers", "crun 1.8"), Check::missing("tap", "refused\x1b[2J", "modprobe tun")];
-        let mut told = to_json(&checks);
-        told.as_array_mut().unwrap().push(serde_json::json!({"name": "odd", "state": "?", "found": 1}));
-        let short = of_host(&told, false);
+        let mut answer = to_json(&checks);
+        answer.as_array_mut().unwrap().push(serde_json::json!({"name": "odd", "state": "?", "found": 1}));
+        let short = of_host(&answer, false);
         assert!(short.starts_with("yes     containers") && short.contains("-> modprobe tun"), "{short}");
-        let long = of_host(&told, true);
+        let long = of_host(&answer, true);
         assert!(long.contains("missing   tap         refused [2J"), "{long}");
         // What this vtax has no summary of is shown point by point.
         let newer = serde_json::json!([{"name": "later", "state": "ok", "found": "x", "fix": null}]);

@@ -1,15 +1,14 @@
 //! `vtax export`: runs in the formats of other tools.
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
+use vtax_export::ParquetFile;
 use vtax_export::send::Receiver;
-use vtax_export::{ExportError, ParquetFile};
-use vtax_report::Report;
 use vtax_store::RunDir;
 
-use crate::exit::{Classify, Exit, Failure, Outcome};
+use crate::cmd::files::{open_report, write_output};
+use crate::exit::{Exit, Outcome};
 use crate::out;
 
 /// Write a run for other tools: OpenTelemetry's OTLP, or Parquet for DuckDB, pandas and others.
@@ -57,8 +56,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn open_telemetry(args: &OtlpArgs) -> Outcome {
-    let receiver = args.to.as_deref().map(Receiver::parse).transpose().map_err(failed)?;
-    let report = read(&args.run)?;
+    let receiver = args.to.as_deref().map(Receiver::parse).transpose()?;
+    let report = open_report(&args.run)?;
     let parts = [
         ("metrics", "/v1/metrics", vtax_export::otlp::metrics(&report)),
         ("traces", "/v1/traces", vtax_export::otlp::traces(&report)),
@@ -67,13 +66,13 @@ fn open_telemetry(args: &OtlpArgs) -> Outcome {
         let text = serde_json::to_vec(&value).context("making JSON")?;
         match &receiver {
             Some(receiver) => {
-                receiver.post(path, &text).map_err(failed)?;
+                receiver.post(path, &text)?;
                 out::text(&format!("sent {name}, {} bytes\n", text.len()))?;
             }
             None => {
                 let directory = args.out.clone().unwrap_or_else(|| PathBuf::from("."));
                 let file = directory.join(format!("{name}.json"));
-                write(&file, &text)?;
+                write_output(&file, &text)?;
                 out::text(&format!("{}\n", file.display()))?;
             }
         }
@@ -84,35 +83,14 @@ fn open_telemetry(args: &OtlpArgs) -> Outcome {
 fn parquet(args: &ParquetArgs) -> Outcome {
     // Runs are read before the file is made: one that isn't a run must not cost what is there.
     for run in &args.runs {
-        RunDir::open(run).map_err(|e| classified(e.is_bad_input(), e))?;
+        RunDir::open(run)?;
     }
-    let mut file = ParquetFile::create(&args.out).map_err(failed)?;
+    let mut file = ParquetFile::create(&args.out)?;
     let mut rows = 0;
     for run in &args.runs {
-        rows += file.add(&read(run)?).map_err(failed)?;
+        rows += file.add(&open_report(run)?)?;
     }
-    file.finish().map_err(failed)?;
+    file.finish()?;
     out::text(&format!("{}: {rows} rows\n", args.out.display()))?;
     Ok(Exit::Done)
-}
-
-fn read(path: &Path) -> Result<Report, Failure> {
-    let run = RunDir::open(path).map_err(|e| classified(e.is_bad_input(), e))?;
-    Report::read(&run).map_err(|e| classified(e.is_bad_input(), e))
-}
-
-fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
-    let written = std::fs::write(path, text);
-    let missing = written.as_ref().is_err_and(|e| e.kind() == ErrorKind::NotFound);
-    let written = written.with_context(|| format!("cannot write {}", path.display()));
-    if missing { written.bad_input() } else { written.host_cannot() }
-}
-
-fn failed(error: ExportError) -> Failure {
-    classified(error.is_bad_input(), error)
-}
-
-fn classified(is_bad_input: bool, error: impl Into<anyhow::Error>) -> Failure {
-    let exit = if is_bad_input { Exit::BadInput } else { Exit::HostCannot };
-    Failure { exit, error: error.into() }
 }

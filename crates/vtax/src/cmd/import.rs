@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use vtax_plan::har;
+use vtax_units::{counted, printable};
 
 use crate::exit::{Classify, Exit, Outcome};
 use crate::out;
@@ -60,12 +61,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         None => out::text(&imported.plan)?,
     }
-    let requests = if imported.requests == 1 { "request" } else { "requests" };
-    let mut told = format!("{} {requests} to {}\n", imported.requests, imported.host);
+    let mut text = format!("{} to {}\n", counted(imported.requests, "request"), imported.host);
     for left_out in &imported.left_out {
-        told.push_str(&format!("not taken: {left_out}\n"));
+        text.push_str(&format!("not taken: {left_out}\n"));
+    }
+    for warning in &imported.warnings {
+        text.push_str(&format!("warning: {warning}\n"));
     }
     // Nothing more can be said where even standard error is gone.
-    let _ = std::io::stderr().lock().write_all(told.as_bytes());
+    let _ = std::io::stderr().lock().write_all(printable(&text).as_bytes());
     Ok(Exit::Done)
 }

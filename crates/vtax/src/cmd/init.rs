@@ -3,15 +3,15 @@
 mod ask;
 
 use std::fs::OpenOptions;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::ValueEnum;
 use vtax_plan::draft::{Draft, Question, Subject, words};
 use vtax_units::Nanos;
 
-use self::ask::{Asking, Silence};
+use self::ask::{Asking, NoAnswer};
+use crate::cmd::files::not_written;
 use crate::cmd::run::shell_word;
 use crate::exit::{Classify, Exit, Failure, Outcome};
 use crate::out;
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let asked = args.asked(&mut Asking::new(&mut answers, &mut questions));
         match asked {
             Ok(draft) => draft,
-            Err(Silence) => {
+            Err(NoAnswer) => {
                 let _ = writeln!(questions, "\nnothing was written");
                 return Ok(Exit::Interrupted);
             }
@@ -139,16 +139,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
     let opened = OpenOptions::new().write(true).create_new(true).open(file);
-    let wrong =
-        opened.as_ref().is_err_and(|e| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists));
     let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
-    let written = written.with_context(|| format!("cannot write {}", file.display()));
-    if wrong { written.bad_input() } else { written.host_cannot() }
+    written.map_err(|error| not_written(file, error))
 }
 
-/// What is assumed where nothing is said.
+/// The limit of the 99th percentile where nothing is said.
 const P99: Nanos = Nanos::from_millis(50);
-/// The same of the time.
+/// The time that a run may take where nothing is said.
 const TIME: Nanos = Nanos::from_secs(600);
 
 impl Args {
@@ -170,8 +167,8 @@ impl Args {
         }
     }
 
-    /// The same, where what wasn't given is asked for.
-    fn asked(&self, asking: &mut Asking<'_>) -> Result<Draft, Silence> {
+    /// The draft of a plan, for which what wasn't given is asked for.
+    fn asked(&self, asking: &mut Asking<'_>) -> Result<Draft, NoAnswer> {
         let mut draft = self.unasked();
         if self.run.is_none() && self.service.is_none() {
             draft.subject = asking.ask(
@@ -236,11 +233,11 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cmd::alone::Alone;
+    use crate::cmd::test_args::ParseArgs;
 
-    fn asked(arguments: &[&str], answers: &str) -> (Result<Draft, Silence>, String) {
+    fn asked(arguments: &[&str], answers: &str) -> (Result<Draft, NoAnswer>, String) {
         let arguments = ["init"].iter().chain(arguments);
-        let args = Alone::<Args>::try_parse_from(arguments).unwrap().args;
+        let args = ParseArgs::<Args>::try_parse_from(arguments).unwrap().args;
         let (mut answers, mut said) = (answers.as_bytes(), Vec::new());
         let draft = args.asked(&mut Asking::new(&mut answers, &mut said));
         (draft, String::from_utf8(said).unwrap())
@@ -279,6 +276,6 @@ mod tests {
             ["--service", "redis", "--against", "vm", "--ask", "capacity", "--p99", "5ms", "--time", "3m"];
         let (draft, said) = asked(&given, "");
         assert_eq!((draft.unwrap().subject, said.as_str()), (Subject::Redis, ""));
-        assert_eq!(asked(&[], "http\n").0, Err(Silence), "the answers ended");
+        assert_eq!(asked(&[], "http\n").0, Err(NoAnswer), "the answers ended");
     }
 }

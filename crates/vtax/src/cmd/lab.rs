@@ -1,7 +1,7 @@
 //! `vtax lab`: testbeds to work in by hand.
 
-mod door;
 mod file;
+mod socket;
 mod up;
 
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use vtax_units::Nanos;
 
 use crate::exit::{Classify, Exit, Failure, Outcome};
 use crate::out;
-use door::{Answer, Ask};
+use socket::{Answer, Ask};
 
 /// Time that a lab has to be down once it is asked: many routers under emulation.
 const DOWN_WITHIN: Duration = Duration::from_secs(120);
@@ -55,7 +55,7 @@ enum Command {
 #[derive(clap::Args)]
 struct NameArgs {
     /// Which lab, where several stand.
-    #[arg(long = "lab", value_name = "NAME", default_value = door::USUAL)]
+    #[arg(long = "lab", value_name = "NAME", default_value = socket::USUAL)]
     name: String,
 }
 
@@ -162,7 +162,7 @@ impl Fault {
 #[derive(clap::Args)]
 struct GraphArgs {
     #[command(flatten)]
-    what: file::What,
+    what: file::LabSource,
     /// An SVG instead of text for Graphviz.
     #[arg(long)]
     svg: bool,
@@ -176,25 +176,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Up(args) => up::run(args),
         Command::Exec(args) => {
             let ask = Ask::Exec { node: args.node.clone(), command: args.command.clone() };
-            told(door::ask(&args.name.name, &ask)?)
+            finish(socket::ask(&args.name.name, &ask)?)
         }
         Command::Capture(args) => capture(args),
-        Command::Fault(args) => told(door::ask(&args.name.name, &Ask::Fault { event: args.fault.event()? })?),
+        Command::Fault(args) => {
+            finish(socket::ask(&args.name.name, &Ask::Fault { event: args.fault.event()? })?)
+        }
         Command::Graph(args) => draw(args),
         Command::Down(args) => {
-            let answer = door::ask(&args.name, &Ask::Down)?;
+            let answer = socket::ask(&args.name, &Ask::Down)?;
             if answer == Answer::Done {
-                door::wait_until_gone(&args.name, DOWN_WITHIN)?;
+                socket::wait_until_gone(&args.name, DOWN_WITHIN)?;
             }
-            told(answer)
+            finish(answer)
         }
     }
 }
 
 fn capture(args: &CaptureArgs) -> Outcome {
     let (node, interface) = (args.node.clone(), args.interface.clone());
-    let answer = door::ask(&args.name.name, &Ask::Capture { node, interface, duration: args.duration })?;
-    let Answer::Captured { pcap } = answer else { return told(answer) };
+    let answer = socket::ask(&args.name.name, &Ask::Capture { node, interface, duration: args.duration })?;
+    let Answer::Captured { pcap } = answer else { return finish(answer) };
     let bytes = BASE64_STANDARD.decode(pcap).context("read what was captured").host_cannot()?;
     let path = &args.output;
     std::fs::write(path, &bytes).with_context(|| format!("write {}", path.display())).host_cannot()?;
@@ -206,22 +208,23 @@ fn capture(args: &CaptureArgs) -> Outcome {
 }
 
 /// Prints an answer as its exit code says.
-fn told(answer: Answer) -> Outcome {
+fn finish(answer: Answer) -> Outcome {
     match answer {
         Answer::Done | Answer::Captured { .. } => Ok(Exit::Done),
-        Answer::Executed { well, how, output } => {
-            out::text(&output)?;
-            if well {
+        Answer::Executed(done) => {
+            out::text(&done.output)?;
+            if done.success {
                 return Ok(Exit::Done);
             }
-            Err(Failure { exit: Exit::Failed, error: anyhow::anyhow!("the command ended with {how}") })
+            let error = anyhow::anyhow!("the command ended with {}", done.status);
+            Err(Failure::new(Exit::Failed, error))
         }
         Answer::Refused { why } => Err(anyhow::anyhow!(why)).bad_input(),
     }
 }
 
 fn draw(args: &GraphArgs) -> Outcome {
-    let Some(drawn) = args.what.load()? else { return Ok(Exit::BadInput) };
+    let drawn = args.what.load()?;
     let blueprint =
         drawn.blueprint().context("this cell's path has no routers; there is nothing to draw").bad_input()?;
     let text =

@@ -2,7 +2,7 @@
 
 mod desktop;
 mod end;
-mod failure;
+mod fault;
 mod ftp;
 mod http;
 mod httperf;
@@ -12,8 +12,10 @@ mod profile;
 mod redis;
 mod request_load;
 mod requests;
+mod signals;
 mod sip;
 mod storage;
+mod target;
 mod tls;
 mod url;
 mod watch;

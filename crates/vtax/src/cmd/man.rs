@@ -16,7 +16,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    vtax_store::create_directory(&args.directory).map_err(crate::exit::stored)?;
+    vtax_store::create_directory(&args.directory)?;
     let command = Cli::command().version(env!("CARGO_PKG_VERSION")).disable_version_flag(true);
     clap_mangen::generate_to(command, &args.directory)
         .with_context(|| format!("write manual pages into {}", args.directory.display()))

@@ -1,12 +1,11 @@
 //! `vtax merge`: runs of one plan on several hosts, taken together.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use vtax_hosts::run_directories;
-use vtax_report::Report;
-use vtax_report::merged::{MergeError, MergeOptions, Merged, merge};
-use vtax_store::RunDir;
+use vtax_report::merged::{MergeOptions, Merged, merge};
 
+use crate::cmd::files::open_report;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::out;
 
@@ -32,14 +31,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let merged = merged(&args.runs, &args.metric)?;
     let written = match &args.out {
-        Some(directory) => merged.write(directory).map_err(failed)?,
+        Some(directory) => merged.write(directory)?,
         None => Vec::new(),
     };
     if args.json {
         out::text(&merged.json())?;
     } else {
         let files: String = written.iter().map(|path| format!("{}\n", path.display())).collect();
-        out::text(&format!("{}{files}", merged.table()))?;
+        out::printable(&format!("{}{files}", merged.table()))?;
     }
     Ok(Exit::Done)
 }
@@ -52,19 +51,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
 pub(super) fn merged(paths: &[PathBuf], metrics: &[String]) -> Result<Merged, Failure> {
     let mut runs = Vec::new();
     for path in paths {
-        for directory in run_directories(path).map_err(super::many::failed)? {
-            runs.push(read(&directory)?);
+        for directory in run_directories(path)? {
+            runs.push(open_report(&directory)?);
         }
     }
-    merge(&runs, &MergeOptions { metrics: metrics.to_vec() }).map_err(failed)
-}
-
-fn read(path: &Path) -> Result<Report, Failure> {
-    let run = RunDir::open(path).map_err(crate::exit::stored)?;
-    Report::read(&run).map_err(super::run::reported)
-}
-
-pub(super) fn failed(error: MergeError) -> Failure {
-    let exit = if error.is_bad_input() { Exit::BadInput } else { Exit::HostCannot };
-    Failure { exit, error: error.into() }
+    Ok(merge(&runs, &MergeOptions { metrics: metrics.to_vec() })?)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use vtax_report::{Format, Report, ReportError};
+use vtax_report::{Format, Report};
 use vtax_store::RunDir;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -50,8 +50,8 @@ impl From<FormatName> for Format {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let run = RunDir::open(&args.run).map_err(|e| failure(e.into()))?;
-    let report = Report::read(&run).map_err(failure)?;
+    let run = RunDir::open(&args.run)?;
+    let report = Report::read(&run)?;
     let written = if args.json && args.format.is_empty() && args.out.is_none() {
         Vec::new()
     } else {
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         out::text(&report.json())?;
     } else {
         let files = written.iter().map(|path| format!("{}\n", path.display())).collect::<String>();
-        out::text(&format!("{}\n{files}", report.table()))?;
+        out::printable(&format!("{}\n{files}", report.table()))?;
     }
     Ok(Exit::Done)
 }
@@ -72,15 +72,10 @@ fn write(args: &Args, run: &RunDir, report: &Report) -> Result<Vec<PathBuf>, Fai
         some => some.iter().map(|f| Format::from(*f)).collect(),
     };
     let directory = args.out.as_deref().unwrap_or(run.path());
-    vtax_store::create_directory(directory).map_err(|e| failure(e.into()))?;
+    vtax_store::create_directory(directory)?;
     let mut written = Vec::new();
     for format in formats {
-        written.extend(report.write(format, directory).map_err(failure)?);
+        written.extend(report.write(format, directory)?);
     }
     Ok(written)
-}
-
-fn failure(error: ReportError) -> Failure {
-    let exit = if error.is_bad_input() { Exit::BadInput } else { Exit::HostCannot };
-    Failure { exit, error: error.into() }
 }

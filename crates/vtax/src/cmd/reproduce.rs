@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use vtax_plan::model::Plan;
 use vtax_report::study::StudyReport;
-use vtax_study::{ExperimentPlan, Loaded, Mode, StudyError, open};
+use vtax_study::{ExperimentPlan, Loaded, Mode, open};
 use vtax_sys::clock::unix_ms;
 
 use crate::exit::{Classify, Exit, Failure, Outcome};
@@ -66,10 +66,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         out::text(&listed::all()?)?;
         return Ok(Exit::Done);
     };
-    let loaded = open(name).map_err(failed)?;
+    let loaded = open(name)?;
     let mode = if args.full { Mode::Full } else { Mode::Quick };
     if args.list {
-        out::text(&listed::one(&loaded)?)?;
+        out::printable(&listed::one(&loaded)?)?;
         return Ok(Exit::Done);
     }
     let default = || PathBuf::from("runs").join(format!("reproduce-{}-{}", loaded.study.name, mode.word()));
@@ -86,19 +86,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.smoke_test {
         return job.smoke_test();
     }
-    let ended = if args.report { work::End::Finished } else { job.work()? };
+    let ended = if args.report { work::WorkEnd::Finished } else { job.work()? };
     let exit = job.conclude()?;
-    Ok(if ended == work::End::Interrupted { Exit::Interrupted } else { exit })
-}
-
-/// Whose fault a trouble with a study is.
-fn failed(error: StudyError) -> Failure {
-    Failure { exit: Exit::BadInput, error: error.into() }
+    Ok(if ended == work::WorkEnd::Interrupted { Exit::Interrupted } else { exit })
 }
 
 /// The plan of an experiment, with changes as `vtax run --set` has them.
 fn plan_of(loaded: &Loaded, file: &str, sets: &[String]) -> Result<Plan, Failure> {
-    let text = loaded.plan(file).map_err(failed)?;
+    let text = loaded.plan(file)?;
     vtax_plan::parse(file, text.as_bytes(), sets).bad_input()
 }
 
@@ -141,10 +136,10 @@ impl Job {
             made_unix_ms: unix_ms(),
             vtax: version(),
         };
-        vtax_store::create_directory(&self.directory).map_err(crate::exit::stored)?;
-        let written = report.write(&self.directory).map_err(super::run::reported)?;
+        vtax_store::create_directory(&self.directory)?;
+        let written = report.write(&self.directory)?;
         let files: String = written.iter().map(|path| format!("{}\n", path.display())).collect();
-        out::text(&format!("{}\n{files}", report.table()))?;
+        out::printable(&format!("{}\n{files}", report.table()))?;
         // The host could do nothing of it.
         let nothing = found.states.values().all(|state| matches!(state, vtax_study::State::Failed(_)));
         Ok(if nothing && !found.states.is_empty() { Exit::HostCannot } else { Exit::Done })

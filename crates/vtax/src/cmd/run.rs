@@ -14,18 +14,18 @@ use anyhow::Context;
 use vtax_lab::{Isolation, LabOptions};
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{Cell, Measure, Plan};
-use vtax_report::ReportError;
-use vtax_run::{Ended, Found, LabExecutor, LiveProgress, PairSupport, RunError, Runner, Stop, calibration};
+use vtax_run::{LabExecutor, LiveProgress, PairSupport, RunEnd, Runner, Stop, TrialsOutcome, calibration};
 use vtax_store::{Calibration, HOSTS_FILE, RunDir, RunWriter, TAGS_FACT};
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::clock::unix_ms;
+use vtax_units::printable;
 use vtax_vm::Cache;
 
-use crate::cmd::chosen::{Chosen, ChosenArgs};
-use crate::cmd::many::{self, OnArgs};
+use crate::cmd::on::{self, OnArgs};
+use crate::cmd::run_target::{RunTarget, RunTargetArgs};
 use crate::cmd::streams::Opener;
-use crate::exit::{Classify, Exit, Failure, Outcome, report, stored};
-use crate::front::{Place, in_controller};
+use crate::exit::{Classify, Exit, Failure, Outcome, report};
+use crate::front::{ControllerScope, in_controller};
 use crate::progress::Progress;
 use crate::signals::stop_on_signals;
 use crate::time::age;
@@ -35,7 +35,7 @@ use crate::version::commit;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    chosen: ChosenArgs,
+    target: RunTargetArgs,
     /// Measure nothing unless everything in the plan can be measured on this host.
     #[arg(long, conflicts_with = "on")]
     strict: bool,
@@ -69,27 +69,37 @@ pub(super) struct Job {
 /// A run that has ended, for now or for good.
 pub(super) struct Measured {
     pub(super) run: RunDir,
-    pub(super) ended: Ended,
-    pub(super) found: Found,
+    pub(super) ended: RunEnd,
+    pub(super) outcome: TrialsOutcome,
+}
+
+/// What a host gives the trials that are made on it.
+struct TrialHost {
+    /// How nodes are kept apart.
+    options: LabOptions,
+    /// Its `/proc`, which shows what runs beside the trials.
+    proc: Option<OwnedFd>,
+    /// Why there are no namespaces, where there are none.
+    no_namespaces: Option<String>,
 }
 
 /// How a run ends whose trials came to this, once nothing is missing.
-pub(super) fn exit_of(found: Found) -> Exit {
-    match found {
-        Found::Something => Exit::Done,
-        Found::ServicesFailed => Exit::Failed,
-        Found::Nothing => Exit::HostCannot,
+pub(super) fn exit_of(outcome: TrialsOutcome) -> Exit {
+    match outcome {
+        TrialsOutcome::SomeValid => Exit::Done,
+        TrialsOutcome::ServicesFailed => Exit::Failed,
+        TrialsOutcome::NoneValid => Exit::HostCannot,
     }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     // Of a run on several hosts it is in each host's own.
-    let of_several = || args.chosen.resumed().is_some_and(|directory| directory.join(HOSTS_FILE).exists());
+    let of_several = || args.target.resumed().is_some_and(|directory| directory.join(HOSTS_FILE).exists());
     if args.on.is_given() && of_several() {
-        return many::run(&args.on, &args.chosen);
+        return on::run(&args.on, &args.target);
     }
     let mut whole = None;
-    let adapted = |plan: Plan| {
+    let adapt = |plan: Plan| {
         if !args.smoke_test {
             return plan;
         }
@@ -97,84 +107,66 @@ pub(crate) fn run(args: &Args) -> Outcome {
         whole = Some(plan);
         short
     };
-    let Some(chosen) = args.chosen.choose(adapted)? else { return Ok(Exit::BadInput) };
+    let target = args.target.resolve(adapt)?;
     // Hosts that have roles in one experiment are none that each make their own.
-    if args.on.is_given() && chosen.plan.hosts_asked() == 0 {
-        return many::run(&args.on, &args.chosen);
+    if args.on.is_given() && target.plan.hosts_asked() == 0 {
+        return on::run(&args.on, &args.target);
     }
     // A run that goes on has the one it began with.
-    let is_new = chosen.plan_file.is_some();
-    let find = || calibration::find(Cache::of_user().dir(), &chosen.plan, &vtax_run::host());
+    let is_new = target.plan_file.is_some();
+    let find = || calibration::find(Cache::of_user().dir(), &target.plan, &vtax_run::host());
     let calibration = is_new.then(find).flatten();
-    let arguments = args.on.for_roles(&chosen.plan)?;
-    let job = Job { smoke_test_of: whole, ..Job::new(chosen, args.strict, calibration, &arguments)? };
-    in_controller(|place, groups| {
+    let arguments = args.on.for_roles(&target.plan)?;
+    let job = Job { strict: args.strict, calibration, smoke_test_of: whole, ..Job::new(target, &arguments)? };
+    in_controller(|scope, groups| {
         let conclude = |measured: Measured| match &job.smoke_test_of {
-            Some(whole) => job.conclude_smoke_test(&measured, whole, args.chosen.overrides()),
+            Some(whole) => job.conclude_smoke_test(&measured, whole, args.target.overrides()),
             None => job.conclude(&measured),
         };
-        let outcome = job.control(place, groups).and_then(conclude);
+        let outcome = job.control(scope, groups).and_then(conclude);
         outcome.unwrap_or_else(|failure| report(&failure))
     })
 }
 
-fn ran(error: RunError) -> Failure {
-    match error {
-        RunError::Store(error) => stored(error),
-        RunError::ForeignTrial { .. } => Failure { exit: Exit::BadInput, error: error.into() },
-        error => Failure { exit: Exit::HostCannot, error: error.into() },
-    }
-}
-
 impl Job {
-    /// What is to be done; what opens streams is started with these arguments.
-    pub(super) fn new(
-        chosen: Chosen,
-        strict: bool,
-        calibration: Option<Calibration>,
-        arguments: &[OsString],
-    ) -> Result<Self, Failure> {
-        let Chosen { plan, directory, plan_file, tags } = chosen;
+    /// What is to be done, strictly and without a calibration; what opens streams is started with these arguments.
+    pub(super) fn new(target: RunTarget, arguments: &[OsString]) -> Result<Self, Failure> {
+        let RunTarget { plan, directory, plan_file, tags } = target;
         let (resume, pairs) = (plan_file.is_none(), PairSupport::of(&plan));
         let opener = Opener::for_plan(&plan, arguments)?;
-        let smoke_test_of = None;
         Ok(Self {
             plan,
             directory,
             plan_file,
             tags,
             resume,
-            strict,
-            calibration,
+            strict: true,
+            calibration: None,
             pairs,
             opener,
-            smoke_test_of,
+            smoke_test_of: None,
         })
     }
 
     /// The whole run, in the controller.
-    pub(super) fn control(&self, place: Place, groups: &RunGroups) -> Result<Measured, Failure> {
+    pub(super) fn control(&self, scope: ControllerScope, groups: &RunGroups) -> Result<Measured, Failure> {
         let stop = Stop::default();
         // Before any other thread: signals must be blocked in all of them.
         stop_on_signals(&stop).host_cannot()?;
         let mut store = self.open_store()?;
-        let host_proc = match &place {
-            Place::Inside(inside) => inside.host_proc.as_ref().and_then(|proc| proc.try_clone().ok()),
-            Place::Outside(_) => None,
-        };
-        let (options, outside) = self.lab_options(place, groups)?;
+        let host = self.host(scope, groups)?;
         let progress = Progress::new(&self.plan);
-        let ended = self.measure(&mut store, (options, host_proc), outside, &stop, &progress);
+        let ended = self.measure(&mut store, host, &stop, &progress);
         progress.finish();
         let run = store.run().clone();
         drop(store);
-        let (ended, found) = ended?;
-        Ok(Measured { run, ended, found })
+        let (ended, outcome) = ended?;
+        Ok(Measured { run, ended, outcome })
     }
 
     fn open_store(&self) -> Result<RunWriter, Failure> {
         if self.resume {
-            return RunDir::resume(&self.directory).map_err(stored);
+            return Ok(RunDir::resume(&self.directory)?);
         }
         let mut provenance =
             vtax_run::provenance(&self.plan, self.plan_file.clone(), env!("CARGO_PKG_VERSION"));
@@ -182,23 +174,24 @@ impl Job {
         if !self.tags.is_empty() {
             provenance.facts.insert(TAGS_FACT.to_owned(), self.tags.join(","));
         }
-        let store = RunDir::create(&self.directory, &self.plan, &provenance).map_err(stored)?;
+        let store = RunDir::create(&self.directory, &self.plan, &provenance)?;
         if let Some(calibration) = &self.calibration {
-            store.write_calibration(calibration).map_err(stored)?;
+            store.write_calibration(calibration)?;
         }
         Ok(store)
     }
 
-    /// How nodes are kept apart; and, outside of namespaces, why.
-    fn lab_options(&self, place: Place, groups: &RunGroups) -> Result<(LabOptions, Option<String>), Failure> {
-        let mut host_network = None;
-        let (isolation, outside) = match place {
-            Place::Inside(inside) => {
+    /// What trials are made with there.
+    fn host(&self, scope: ControllerScope, groups: &RunGroups) -> Result<TrialHost, Failure> {
+        let (mut host_network, mut proc) = (None, None);
+        let (isolation, no_namespaces) = match scope {
+            ControllerScope::Inside(inside) => {
                 inside.end_with_front().context("watch the front process").host_cannot()?;
                 host_network = Some(Arc::new(inside.host_network));
+                proc = inside.host_proc;
                 (Isolation::Namespaces, None)
             }
-            Place::Outside(reason) => {
+            ControllerScope::Outside(reason) => {
                 // A name that `--resume` cleans up, should this be killed.
                 let directory = self.directory.join("nodes.tmp");
                 std::fs::create_dir_all(&directory).context("create directory for nodes").host_cannot()?;
@@ -207,17 +200,17 @@ impl Job {
         };
         let groups = Some(groups.clone());
         let streams = self.opener.as_ref().and_then(Opener::streams);
-        Ok((LabOptions { groups, host_network, streams, ..LabOptions::new(isolation) }, outside))
+        let options = LabOptions { groups, host_network, streams, ..LabOptions::new(isolation) };
+        Ok(TrialHost { options, proc, no_namespaces })
     }
 
     fn measure(
         &self,
         store: &mut RunWriter,
-        (options, host_proc): (LabOptions, Option<OwnedFd>),
-        outside: Option<String>,
+        TrialHost { options, proc, no_namespaces }: TrialHost,
         stop: &Stop,
         progress: &Progress,
-    ) -> Result<(Ended, Found), Failure> {
+    ) -> Result<(RunEnd, TrialsOutcome), Failure> {
         progress.line(&format!("run directory: {}", self.directory.display()));
         if let Some(calibration) = &self.calibration {
             progress.line(&format!("testbed calibrated {}", age(calibration.made_unix_ms, unix_ms())));
@@ -230,55 +223,48 @@ impl Job {
         let length = |cell: &Cell, measure: &Measure| {
             lengths.get(&(cell.id.clone(), measure.name.clone())).copied().unwrap_or_default()
         };
-        let mut executor =
-            LabExecutor::new(&self.plan, options, &self.pairs, stop.clone(), progress).map_err(ran)?;
-        executor.watch_others(host_proc.as_ref());
-        let live = LiveProgress::start(store.run(), progress).map_err(|e| ran(e.into()))?;
-        let mut runner = Runner::new(&self.plan, store, &live, stop.clone(), &length).map_err(ran)?;
+        let mut executor = LabExecutor::new(&self.plan, options, &self.pairs, stop.clone(), progress)?;
+        executor.watch_others(proc.as_ref());
+        let live = LiveProgress::start(store.run(), progress)?;
+        let mut runner = Runner::new(&self.plan, store, &live, stop.clone(), &length)?;
         if self.smoke_test_of.is_some() {
             runner.repeat_nothing();
         }
-        if let Some(reason) = outside {
-            runner.note(&format!("namespaces are refused on this host: {reason}")).map_err(ran)?;
+        if let Some(reason) = no_namespaces {
+            runner.note(&format!("namespaces are refused on this host: {reason}"))?;
         }
-        runner.leave_out_impossible(self.strict, |cell| executor.obstacle(cell)).map_err(ran)?;
-        let ended = runner.run(&mut executor).map_err(ran);
-        let found = runner.found();
+        runner.leave_out_impossible(self.strict, |cell| executor.obstacle(cell))?;
+        let ended = runner.run(&mut executor);
+        let outcome = runner.outcome();
         drop(executor);
         if let Some(nodes) = nodes {
             // What can't be removed is named when the run is resumed or looked at.
             let _ = std::fs::remove_dir_all(nodes);
         }
-        ended.map(|ended| (ended, found))
+        Ok((ended?, outcome))
     }
 
     /// Writes the report and prints the verdicts.
-    fn conclude(&self, Measured { run, ended, found }: &Measured) -> Outcome {
-        let written = vtax_report::write_all(run).map_err(reported)?;
+    fn conclude(&self, Measured { run, ended, outcome }: &Measured) -> Outcome {
+        let written = vtax_report::write_all(run)?;
         let mut out = std::io::stdout().lock();
         // The report is written; a closed pipe must not turn that into a failure.
-        let _ = writeln!(out, "\n{}", written.table());
+        let _ = writeln!(out, "\n{}", printable(&written.table()));
         let _ = writeln!(out, "report: {}", run.path().join("report.html").display());
         match ended {
-            Ended::Completed => {
-                if *found != Found::Something {
+            RunEnd::Completed => {
+                if *outcome != TrialsOutcome::SomeValid {
                     let _ = writeln!(out, "no trial counts; the notes above say why");
                 }
-                Ok(exit_of(*found))
+                Ok(exit_of(*outcome))
             }
-            Ended::Interrupted => {
+            RunEnd::Interrupted => {
                 let directory = shell_word(&self.directory);
                 let _ = writeln!(out, "interrupted; go on with: vtax run --resume {directory}");
                 Ok(Exit::Interrupted)
             }
         }
     }
-}
-
-/// Whose fault a trouble with the report is.
-pub(super) fn reported(error: ReportError) -> Failure {
-    let exit = if error.is_bad_input() { Exit::BadInput } else { Exit::HostCannot };
-    Failure { exit, error: error.into() }
 }
 
 /// Estimated length of a trial by cell id and measure name.

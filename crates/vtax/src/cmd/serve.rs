@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Context;
-use vtax_serve::{Options, ServeError, Server, StartOptions, TlsFiles, Token};
+use vtax_serve::{LinkPage, Options, Server, StartOptions, TlsFiles, Token};
 use vtax_sys::sched::allowed_cpus;
 use vtax_units::CpuSet;
 use vtax_vm::Cache;
@@ -13,6 +14,9 @@ use vtax_vm::Cache;
 use crate::cmd::check;
 use crate::exit::{Classify, Exit, Failure, Outcome};
 use crate::out;
+
+/// The file with the link is there for so long: a browser that isn't open yet may take a while to start.
+const BROWSER_STARTS_WITHIN: Duration = Duration::from_secs(120);
 
 /// Serve a page to watch runs in progress, to browse stored ones, to compare and to follow a figure over many (docs/serve.md).
 ///
@@ -61,20 +65,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
         root: args.directory.clone(),
         listen: args.listen,
         names: args.names.clone(),
-        token: token.map_err(failed)?,
+        token: token?,
         tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         plain_text: args.plain_text,
         start: args.allow_run.then(|| args.start()).transpose()?,
         cpus: away_from_services(),
         cache: Cache::of_user().dir().to_owned(),
     };
-    let server = Server::bind(options).map_err(failed)?;
+    let server = Server::bind(options)?;
     let link = server.link();
     out::text(&format!("{link}\n"))?;
     if args.open {
         open(&link);
     }
-    server.run().map_err(failed)?;
+    server.run()?;
     Ok(Exit::Done)
 }
 
@@ -90,14 +94,12 @@ fn away_from_services() -> Option<CpuSet> {
     allowed_cpus().ok().map(|cpus| CpuSet::of(cpus.iter().take(1)))
 }
 
-/// Asks the desktop to open a link. Where there is none, the link was printed.
+/// Asks the desktop to open a page that leads to the link, which has no place in a command line: every user may read those. Where
+/// there is no desktop, or no place for the page, the link was printed.
 fn open(link: &str) {
+    let Ok(page) = LinkPage::write(Cache::of_user().dir(), link) else { return };
     let mut command = Command::new("xdg-open");
-    command.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.arg(page.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let _ = command.spawn();
-}
-
-fn failed(error: ServeError) -> Failure {
-    let exit = if error.is_bad_input() { Exit::BadInput } else { Exit::HostCannot };
-    Failure { exit, error: error.into() }
+    page.remove_after(BROWSER_STARTS_WITHIN);
 }

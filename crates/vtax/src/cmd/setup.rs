@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut err = std::io::stderr();
     let mut progress = |line: &str| drop(writeln!(err, "setup: {line}"));
     match vtax_vm::setup::run(&options, &mut progress) {
-        Ok(report) => out::text(&told(&report)).map(|()| Exit::Done),
+        Ok(report) => out::text(&render_report(&report)).map(|()| Exit::Done),
         Err(error) => Err(error).context("set up").host_cannot(),
     }
 }
@@ -127,7 +127,8 @@ fn private() -> Vec<PrivateProgram> {
     vtax_service::private_programs().iter().map(of).collect()
 }
 
-fn told(report: &Report) -> String {
+/// What was done, and what is still missing.
+fn render_report(report: &Report) -> String {
     let mut text = String::new();
     if !report.installed.is_empty() {
         text += &format!("installed {}\n", report.installed.join(" "));

@@ -12,7 +12,7 @@ use vtax_agent::streams::Streams;
 use vtax_hosts::{Outside, is_deserted, say_there_are_none, serve_streams, stream_sockets};
 use vtax_plan::model::{PathKind, Plan};
 
-use crate::cmd::many::{self, OnArgs};
+use crate::cmd::on::{OVERHEAD_MINUTES, OnArgs};
 use crate::exit::{Classify, Exit, Failure, Outcome};
 
 /// Jobs are given back within this.
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     on: OnArgs,
     /// The most time that a job may take, in minutes.
-    #[arg(long, default_value_t = 15)]
+    #[arg(long, default_value_t = OVERHEAD_MINUTES)]
     minutes: u64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     };
     let served = serve_streams(engine.as_ref(), &socket);
-    engine.end().map_err(many::failed)?;
+    engine.end()?;
     served.context("serve the controller").host_cannot()?;
     Ok(Exit::Done)
 }
@@ -70,7 +70,7 @@ impl Opener {
             .context("start what opens streams")
             .host_cannot()?;
         let mut opener = Self { process, streams: None };
-        opener.streams = Some(Arc::new(Outside::meet(ours).map_err(many::failed)?));
+        opener.streams = Some(Arc::new(Outside::meet(ours)?));
         Ok(Some(opener))
     }
 

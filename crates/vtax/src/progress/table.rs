@@ -1,7 +1,8 @@
 //! How far the comparisons of a run are, as a table that fills in place.
 
 use vtax_report::pages::tax_range;
-use vtax_store::LiveWidth;
+use vtax_stats::{Margin, Verdict, verdict_of};
+use vtax_store::LiveComparison;
 use vtax_units::shortened;
 
 /// Fewest rows of comparisons, however low the terminal is.
@@ -13,29 +14,29 @@ const NAMES: usize = 60;
 /// nothing to compare yet. `margin` is the plan's: a tax within 1 ± margin counts as equal.
 ///
 /// Where there is no room for all, those that still take rounds come first, in the plan's order.
-pub(super) fn table(widths: &[LiveWidth], margin: f64, (rows, columns): (usize, usize)) -> String {
-    if widths.is_empty() {
+pub(super) fn table(comparisons: &[LiveComparison], margin: f64, (rows, columns): (usize, usize)) -> String {
+    if comparisons.is_empty() {
         return String::new();
     }
     let room = (rows / 2).saturating_sub(3).max(LEAST);
-    let mut shown: Vec<&LiveWidth> = widths.iter().collect();
+    let mut shown: Vec<&LiveComparison> = comparisons.iter().collect();
     if shown.len() > room {
         // Stable: the plan's order stays within both.
-        shown.sort_by_key(|width| width.told);
+        shown.sort_by_key(|comparison| comparison.decided);
         shown.truncate(room);
     }
     let mut cells =
         vec![["comparison", "rounds", "tax so far", "verdict so far", "still takes"].map(str::to_owned)];
-    cells.extend(shown.iter().map(|width| row(width, margin)));
+    cells.extend(shown.iter().map(|comparison| row(comparison, margin)));
     let wide = |i: usize| cells.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
     let others: usize = (1..5).map(|i| wide(i) + 2).sum();
     let names = wide(0).min(NAMES).min(columns.saturating_sub(others + 1)).max(10);
     let mut lines: Vec<String> = cells.iter().map(|cells| line(cells, names, &wide, columns)).collect();
-    let told = widths.iter().filter(|width| width.told).count();
-    let hidden = widths.len() - shown.len();
+    let decided = comparisons.iter().filter(|comparison| comparison.decided).count();
+    let hidden = comparisons.len() - shown.len();
     let more = if hidden > 0 { format!("; {hidden} more aren't shown") } else { String::new() };
     lines.push(shortened(
-        &format!("{told} of {} need no more rounds{more}", widths.len()),
+        &format!("{decided} of {} need no more rounds{more}", comparisons.len()),
         columns.saturating_sub(1),
     ));
     lines.join("\n")
@@ -51,36 +52,35 @@ fn line(cells: &[String; 5], names: usize, wide: &impl Fn(usize) -> usize, colum
     shortened(line.trim_end(), columns.saturating_sub(1))
 }
 
-fn row(width: &LiveWidth, margin: f64) -> [String; 5] {
-    let measure = if width.test.is_empty() {
-        width.measure.clone()
+fn row(comparison: &LiveComparison, margin: f64) -> [String; 5] {
+    let measure = if comparison.test.is_empty() {
+        comparison.measure.clone()
     } else {
-        format!("{}/{}", width.measure, width.test)
+        format!("{}/{}", comparison.measure, comparison.test)
     };
-    let still = match (width.told, width.further) {
-        (true, _) => "nothing".to_owned(),
+    let still = match (comparison.decided, comparison.further) {
+        (true, _) => "no more rounds".to_owned(),
         (false, Some(1)) => "1 round".to_owned(),
         (false, Some(further)) => format!("{further} rounds"),
         (false, None) => "not in sight".to_owned(),
     };
     [
-        format!("{} · {measure}", width.cell),
-        width.rounds.to_string(),
-        width.interval.map(tax_range).unwrap_or_default(),
-        so_far(width.interval, margin).to_owned(),
+        format!("{} · {measure}", comparison.cell),
+        comparison.rounds.to_string(),
+        comparison.interval.map(tax_range).unwrap_or_default(),
+        so_far(comparison.interval, margin).to_owned(),
         still,
     ]
 }
 
 /// What the interval says by itself, as in docs/methodology.md; the report also corrects it for comparisons that are read together.
 fn so_far(interval: Option<(f64, f64)>, margin: f64) -> &'static str {
-    let (least, most) = (1.0 / (1.0 + margin), 1.0 + margin);
-    match interval {
-        None => "too few rounds",
-        Some((low, high)) if low >= least && high <= most => "equivalent",
-        Some((low, _)) if low > 1.0 => "worse",
-        Some((_, high)) if high < 1.0 => "better",
-        Some(_) => "can't tell yet",
+    let Some(interval) = interval else { return "too few rounds" };
+    match verdict_of(interval, Margin::new(margin)) {
+        Verdict::Equivalent => "equivalent",
+        Verdict::Worse => "worse",
+        Verdict::Better => "better",
+        Verdict::Inconclusive => "can't tell yet",
     }
 }
 
@@ -88,30 +88,30 @@ fn so_far(interval: Option<(f64, f64)>, margin: f64) -> &'static str {
 mod tests {
     use super::*;
 
-    fn width(cell: &str, interval: Option<(f64, f64)>, further: Option<u32>) -> LiveWidth {
-        LiveWidth {
+    fn comparison(cell: &str, interval: Option<(f64, f64)>, further: Option<u32>) -> LiveComparison {
+        LiveComparison {
             cell: cell.into(),
             measure: "latency".into(),
             interval,
             rounds: 3,
             further,
-            told: further == Some(0),
-            ..LiveWidth::default()
+            decided: further == Some(0),
+            ..LiveComparison::default()
         }
     }
 
     #[test]
     fn each_comparison_has_its_rounds_interval_and_verdict() {
-        let widths = [
-            width("vm.bridge.http", Some((1.5, 1.7)), Some(0)),
-            width("container.bridge.http", Some((0.97, 1.2)), Some(4)),
-            width("other", None, None),
+        let comparisons = [
+            comparison("vm.bridge.http", Some((1.5, 1.7)), Some(0)),
+            comparison("container.bridge.http", Some((0.97, 1.2)), Some(4)),
+            comparison("other", None, None),
         ];
-        let text = table(&widths, 0.05, (40, 120));
+        let text = table(&comparisons, 0.05, (40, 120));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5, "{text}");
         assert!(lines[1].starts_with("vm.bridge.http · latency "), "{text}");
-        assert!(lines[1].contains("worse") && lines[1].ends_with("nothing"), "{text}");
+        assert!(lines[1].contains("worse") && lines[1].ends_with("no more rounds"), "{text}");
         assert!(lines[2].contains("can't tell yet") && lines[2].ends_with("4 rounds"), "{text}");
         assert!(lines[3].contains("too few rounds") && lines[3].ends_with("not in sight"), "{text}");
         assert_eq!(lines[4], "1 of 3 need no more rounds");
@@ -132,15 +132,15 @@ mod tests {
 
     #[test]
     fn it_fits_terminals_of_any_size() {
-        let mut widths: Vec<LiveWidth> =
-            (0..50).map(|i| width(&format!("cell-{i}"), None, Some(0))).collect();
-        widths.push(width(&"long".repeat(100), Some((1.0, 1e9)), Some(7)));
+        let mut comparisons: Vec<LiveComparison> =
+            (0..50).map(|i| comparison(&format!("cell-{i}"), None, Some(0))).collect();
+        comparisons.push(comparison(&"long".repeat(100), Some((1.0, 1e9)), Some(7)));
         for size in [(0, 0), (5, 20), (24, 80), (60, 300)] {
-            let text = table(&widths, 0.05, size);
+            let text = table(&comparisons, 0.05, size);
             assert!(text.lines().count() <= (size.0 / 2).max(LEAST + 2), "{size:?}: {text}");
             assert!(text.lines().all(|line| line.chars().count() <= size.1.max(1)), "{size:?}: {text}");
         }
-        let small = table(&widths, 0.05, (24, 80));
+        let small = table(&comparisons, 0.05, (24, 80));
         assert!(small.contains("longlong") && small.contains("42 more aren't shown"), "{small}");
     }
 }

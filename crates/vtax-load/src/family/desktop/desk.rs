@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 use vtax_plan::model::DesktopPace;
+use vtax_units::random::worker_seed;
 use vtax_wire::desktop::{self, MARKER_HEIGHT};
 use vtax_wire::rfb::{
     Decoder, Event, Fence, Handshake, Limits, MOST_UNREAD, Reached, RfbError, ServerInit, Tally, client,
@@ -123,7 +124,7 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(spec: &DesktopSpec, number: usize, settings: Option<Arc<TlsSettings>>) -> Self {
         let rows = if spec.keep.all_of(number) { 0..u16::MAX } else { 0..MARKER_HEIGHT };
-        let seed = spec.seed ^ (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let seed = worker_seed(spec.seed, number);
         let slow = spec.users.pace == DesktopPace::SlowMotion;
         Self {
             phase: Phase::Down(0),
@@ -375,7 +376,8 @@ impl Desk {
     fn open(&mut self, spec: &DesktopSpec, init: &ServerInit) -> Result<(), RfbError> {
         let decoder = Decoder::new(init.width, init.height, self.limits.clone())?;
         client::set_pixel_format(&mut self.out);
-        client::set_encodings(&mut self.out, spec.encoding(), spec.users.copies, self.wants_continuous);
+        let extras = client::Extras { copies: spec.users.copies, continuous: self.wants_continuous };
+        client::set_encodings(&mut self.out, spec.encoding(), extras);
         client::request_update(&mut self.out, false, decoder.screen().area());
         self.user.sees(init.width, init.height);
         self.decoder = Some(decoder);

@@ -14,7 +14,7 @@ use super::spec::DesktopSpec;
 use super::tls::TlsSettings;
 use super::worker::{Job, Share, Worker};
 use crate::requests::{Course, Recorder, Window, merge};
-use crate::{Arrivals, Control, LoadError, Model, RequestStep, Segment, drive};
+use crate::{Control, LoadError, Model, RequestStep, Segment, StartTimes, drive};
 
 /// From now to the epoch: time for all threads to be there.
 const LEAD_IN: Nanos = Nanos::from_millis(20);
@@ -118,10 +118,10 @@ fn arrivals(
     worker: usize,
     (own, all): (usize, usize),
     workers: usize,
-) -> Option<Arrivals> {
+) -> Option<StartTimes> {
     let Model::Open { arrivals, profile } = &step.model else { return None };
     let share = (own * workers) as f64 / all.max(1) as f64;
     let scaled = |s: &Segment| Segment { from: Rate(s.from.0 * share), to: Rate(s.to.0 * share), ..*s };
     let profile: Vec<Segment> = profile.iter().map(scaled).collect();
-    Some(Arrivals::new(*arrivals, &profile, step.seed, worker, workers))
+    Some(StartTimes::new(*arrivals, &profile, step.seed, worker, workers))
 }

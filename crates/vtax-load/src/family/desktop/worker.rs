@@ -14,8 +14,8 @@ use super::desk::{Broken, Desk, Phase, Told};
 use super::result::{DesktopFigures, Kind};
 use super::spec::DesktopSpec;
 use crate::drive::{EventLoop, Rest};
-use crate::requests::{Finding, Outcome, Recorder, Timetable, Window, outcome_of, time_since};
-use crate::{Arrivals, Control, LatencyHistogram, LoadError};
+use crate::requests::{Finding, Lateness, Outcome, Recorder, Timetable, Window, outcome_of, time_since};
+use crate::{Control, LatencyHistogram, LoadError, StartTimes};
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 64;
@@ -29,7 +29,7 @@ const STARTS_MAX: u32 = 64;
 const SCAN: u64 = 5_000_000;
 /// How long a session waits before it is connected again.
 const PAUSE: u64 = 100_000_000;
-/// The same where the server said what can't be lived with: servers lock out who tries a wrong password often.
+/// How long a session waits where the server said what can't be lived with: servers lock out who tries a wrong password often.
 const LONG_PAUSE: u64 = 1_000_000_000;
 /// To connect may take this many times as long as an action: the first picture is of the whole desktop, and who gives up begins anew.
 const OPENING_TIMEOUTS: u64 = 8;
@@ -84,7 +84,7 @@ impl<'a> Worker<'a> {
         job: &'a Job<'a>,
         control: &'a Control,
         share: Share<'a>,
-        arrivals: Option<Arrivals>,
+        arrivals: Option<StartTimes>,
         recorder: Recorder,
     ) -> Result<Self, LoadError> {
         let events = EventLoop::new()?;
@@ -214,9 +214,9 @@ impl<'a> Worker<'a> {
                 self.recorder.missed(start, false);
                 continue;
             }
-            let own = now - start.max(desk.available_since).min(now);
+            let late = Lateness::of(start, desk.available_since, now);
             desk.act(start);
-            self.recorder.started(start, Some((now - start, own)));
+            self.recorder.started(start, Some(late));
         }
         self.flush(id);
     }
@@ -506,7 +506,7 @@ mod tests {
         let mut desk = Desk::new(&spec, 0, None);
         let share = Share { desks: vec![(0, &mut desk)], active: 1 };
         let profile = [Segment { from: Rate(1.0), to: Rate(1.0), duration: Nanos(window.to) }];
-        let arrivals = Arrivals::new(ArrivalProcess::Constant, &profile, 1, 0, 1);
+        let arrivals = StartTimes::new(ArrivalProcess::Constant, &profile, 1, 0, 1);
         let recorder = Recorder::new(window, spec.timeout, false);
         let mut worker = Worker::new(&job, &control, share, Some(arrivals), recorder).unwrap();
         let desk = worker.desk(0);

@@ -5,6 +5,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal};
 use vtax_plan::model::FileSizes;
 use vtax_units::Bytes;
+use vtax_units::random::SplitMix64;
 
 /// Contents repeat after this many bytes. It is a prime: blocks, pages and records of a server have lengths of powers of two, so that one
 /// in the wrong place is seen.
@@ -103,12 +104,9 @@ pub(super) fn number_of(name: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The finaliser of splitmix64.
+/// What follows from a number and looks as if it didn't.
 fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    SplitMix64::new(value).bits()
 }
 
 #[cfg(test)]
@@ -131,6 +129,12 @@ mod tests {
         assert!(!contents.is(content, 0, &whole));
         assert!(contents.is(content, 0, &whole[..150_000]));
         assert_ne!(content_of_upload(1, 1) as usize % PERIOD, content_of_upload(1, 2) as usize % PERIOD);
+    }
+
+    #[test]
+    fn files_have_the_contents_that_they_always_had() {
+        assert_eq!(mix(3), 0x1d0b_14e4_db01_8fed);
+        assert_eq!([0, 3].map(content_of_file), [2_065_550_767, 3_674_312_685]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use vtax_plan::model::FtpArrivals;
 use vtax_sys::sched;
 use vtax_units::Nanos;
+use vtax_units::random::worker_seed;
 
 use super::content::Contents;
 use super::result::FtpDetails;
@@ -16,7 +17,7 @@ use super::tls::TlsSettings;
 use super::worker::{Found, Job, Worker};
 use crate::drive::{self, EventLoop};
 use crate::requests::{Course, Finding, Recorder, Window, merge};
-use crate::{Arrivals, Control, LoadError, LoadResult, Model, RequestStep};
+use crate::{Control, LoadError, LoadResult, Model, RequestStep, StartTimes};
 
 /// From now to the epoch: time for all threads to be there.
 const LEAD_IN: Nanos = Nanos::from_millis(20);
@@ -107,7 +108,7 @@ impl Load {
         let workers = self.cpus.len();
         let arrivals = match &step.model {
             Model::Open { arrivals, profile } => {
-                Some(Arrivals::new(*arrivals, profile, step.seed, number, workers))
+                Some(StartTimes::new(*arrivals, profile, step.seed, number, workers))
             }
             Model::Closed => None,
         };
@@ -120,7 +121,7 @@ impl Load {
             let client = u32::try_from(self.spec.part.place(client.into())).unwrap_or(u32::MAX);
             Slot::new(client, source, self.tls.as_ref().map(TlsSettings::of_session))
         });
-        let seed = (step.seed ^ self.spec.seed) ^ (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let seed = worker_seed(step.seed ^ self.spec.seed, number);
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let recorder = Recorder::new(job.window, self.spec.pool.timeout, step.samples);
         Ok(Worker::new(job, control, EventLoop::new()?, slots.collect(), arrivals, rng, recorder))

@@ -43,7 +43,7 @@ impl Transfer {
         self.kind == Kind::Retr && !matches!(self.trouble, Some(Trouble::Corrupt | Trouble::NoEntry))
     }
 
-    /// The same with what has come, before its first command.
+    /// The transfer with what has come, before its first command.
     fn begun_again(self) -> Self {
         Self {
             moved: self.moved,

@@ -42,9 +42,9 @@ pub struct FtpDetails {
 /// Transfers of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FtpTransfers {
-    /// Those that were whole and right.
+    /// Transfers that were whole and right.
     pub ok: u64,
-    /// Those that weren't.
+    /// Transfers that weren't whole or right.
     pub failed: u64,
     /// Of these, those that were acknowledged but shorter than they should be.
     pub short: u64,
@@ -90,9 +90,9 @@ pub enum FtpPhase {
 }
 
 impl FtpPhase {
-    /// Those of a login.
+    /// The phases of a login.
     pub const LOGIN: [Self; 3] = [Self::Connect, Self::Tls, Self::Login];
-    /// Those of a transfer.
+    /// The phases of a transfer.
     pub const TRANSFER: [Self; 6] = [
         Self::Passive,
         Self::DataConnection,
@@ -124,16 +124,16 @@ impl FtpPhase {
 pub struct FtpHandshakes {
     /// Full ones of control connections.
     pub control_full: u64,
-    /// Those of control connections that resumed a session.
+    /// Handshakes of control connections that resumed a session.
     pub control_resumed: u64,
     /// Full ones of data connections.
     pub data_full: u64,
-    /// Those of data connections that resumed the session of their control connection.
+    /// Handshakes of data connections that resumed the session of their control connection.
     pub data_resumed: u64,
 }
 
 impl FtpDetails {
-    /// Those of one kind of transfer by their command.
+    /// The kinds of transfers by their command.
     #[must_use]
     pub const fn kinds(&self) -> [(&'static str, &FtpTransfers); 3] {
         [("RETR", &self.retr), ("STOR", &self.stor), ("LIST", &self.list)]

@@ -200,7 +200,7 @@ impl OfKind {
     }
 }
 
-/// Those that have something to tell.
+/// The phases that have something to tell, with their times.
 fn times<const N: usize>(phases: [FtpPhase; N], histograms: &[Histogram<u64>; N]) -> Vec<PhaseTimes> {
     let of = |(phase, histogram): (FtpPhase, &Histogram<u64>)| {
         let mut times = LatencyHistogram::new();

@@ -23,8 +23,8 @@ use super::slot::{Kind, Login, Marks, Slot, Stage, Transfer, Which, parts, token
 use super::tally::Tally;
 use super::tls::TlsSettings;
 use crate::drive::{EventLoop, Rest};
-use crate::requests::{Finding, Outcome, Recorder, Timetable, Window, time_since};
-use crate::{Arrivals, Control, Part};
+use crate::requests::{Finding, Lateness, Outcome, Recorder, Timetable, Window, time_since};
+use crate::{Control, Part, StartTimes};
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
@@ -106,7 +106,7 @@ impl<'a> Worker<'a> {
         control: &'a Control,
         events: EventLoop,
         slots: Vec<Slot>,
-        arrivals: Option<Arrivals>,
+        arrivals: Option<StartTimes>,
         rng: Xoshiro256PlusPlus,
         recorder: Recorder,
     ) -> Self {
@@ -190,7 +190,7 @@ impl<'a> Worker<'a> {
         all.is_some_and(|all| self.job.begun.load(Relaxed) >= all.0)
     }
 
-    /// The same, and no session of this worker moves any.
+    /// Whether no more bytes are to be moved, and no session of this worker moves any.
     fn has_moved_all(&self) -> bool {
         self.begins_no_more() && !self.slots.iter().any(Slot::has_request)
     }
@@ -217,8 +217,8 @@ impl<'a> Worker<'a> {
                 if !self.is_available() {
                     return;
                 }
-                let own = self.time.now - start.max(self.available_since).min(self.time.now);
-                self.recorder.started(start, Some((self.time.now - start, own)));
+                let late = Lateness::of(start, self.available_since, self.time.now);
+                self.recorder.started(start, Some(late));
                 match self.idle.pop() {
                     Some(id) => self.begin_transfer(id, start),
                     None => {

@@ -168,7 +168,7 @@ impl Session {
 impl Dialogue for Exchange {
     type Connection = Dialog;
 
-    const SPEAKS: bool = true;
+    const SENDS_BESIDES_REQUESTS: bool = true;
 
     fn write(&mut self, dialog: &mut Dialog, last: bool, out: &mut Vec<u8>) {
         if !dialog.session.active {
@@ -332,11 +332,11 @@ impl Dialogue for Exchange {
         Some(Details { http: Some(Box::new(http)), ..Details::default() })
     }
 
-    fn tell(&mut self, now: u64) {
+    fn set_now(&mut self, now: u64) {
         self.now = now;
     }
 
-    fn speak(&mut self, dialog: &mut Dialog, out: &mut Vec<u8>) {
+    fn write_besides(&mut self, dialog: &mut Dialog, out: &mut Vec<u8>) {
         if let Some(socket) = &mut dialog.socket {
             socket.say(out);
         }
@@ -360,11 +360,11 @@ impl Dialogue for Exchange {
         }
     }
 
-    fn heeds(&self, dialog: &Dialog) -> bool {
+    fn server_may_send_unasked(&self, dialog: &Dialog) -> bool {
         dialog.socket.is_some()
     }
 
-    fn follows(&mut self, dialog: &mut Dialog) -> Option<u64> {
+    fn next_request_in(&mut self, dialog: &mut Dialog) -> Option<u64> {
         dialog.session.pause.take()
     }
 }

@@ -5,6 +5,7 @@ use vtax_plan::model::{
     HttpBody, HttpCompression, HttpExpectation, HttpScript, HttpSessionPlan, HttpSource, HttpStep,
     HttpWebSocket, parts_of,
 };
+use vtax_units::random::noise;
 
 use super::HttpRequests;
 use crate::LoadError;
@@ -92,7 +93,7 @@ pub(super) enum Text {
     Literal(Vec<u8>),
     /// A value of the session.
     Value(usize),
-    /// The same within a request target: what can't stand there is %-encoded.
+    /// A value of the session within a request target: what can't stand there is %-encoded.
     TargetValue(usize),
 }
 
@@ -157,7 +158,7 @@ impl Ready {
             sum += u64::from(session.weight);
             sum
         });
-        let noise = noise();
+        let noise = noise(PIECE);
         Ok(Self {
             sums: sums.collect(),
             sessions,
@@ -336,19 +337,6 @@ pub(super) fn write(parts: &[Text], values: &[Vec<u8>], out: &mut Vec<u8>) {
             }
         }
     }
-}
-
-/// Pseudo-random bytes by xorshift64 (Marsaglia, "Xorshift RNGs", 2003).
-fn noise() -> Vec<u8> {
-    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut bytes = Vec::with_capacity(PIECE);
-    while bytes.len() < PIECE {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes
 }
 
 #[cfg(test)]

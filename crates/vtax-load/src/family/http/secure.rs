@@ -176,7 +176,7 @@ fn hear<D: Dialogue>(
         match answer {
             Ok(None) => {}
             // Frames of WebSockets that nobody asked for, such as pings.
-            Ok(Some(first)) if inner.heeds(connection) => {
+            Ok(Some(first)) if inner.server_may_send_unasked(connection) => {
                 match inner.read(connection, rest) {
                     Ok(Taken { bytes, answer: None }) => rest = &rest[bytes..],
                     Ok(_) => *answer = Err(Outcome::Protocol),
@@ -207,8 +207,8 @@ fn hear<D: Dialogue>(
 impl<D: Dialogue> Dialogue for Layered<D> {
     type Connection = Link<D::Connection>;
 
-    const SPEAKS: bool = true;
-    const ANY_ORDER: bool = D::ANY_ORDER;
+    const SENDS_BESIDES_REQUESTS: bool = true;
+    const ANSWERS_IN_ANY_ORDER: bool = D::ANSWERS_IN_ANY_ORDER;
 
     fn depth(&self) -> u32 {
         self.inner.depth()
@@ -295,14 +295,14 @@ impl<D: Dialogue> Dialogue for Layered<D> {
         Some(Details { http: Some(Box::new(found)), ..Details::default() })
     }
 
-    fn tell(&mut self, now: u64) {
+    fn set_now(&mut self, now: u64) {
         self.now = now;
-        self.inner.tell(now);
+        self.inner.set_now(now);
     }
 
-    fn began(&mut self, link: &mut Self::Connection) {
+    fn connecting(&mut self, link: &mut Self::Connection) {
         link.began = self.now;
-        self.inner.began(&mut link.inner);
+        self.inner.connecting(&mut link.inner);
     }
 
     fn connected(&mut self, link: &mut Self::Connection) {
@@ -313,14 +313,14 @@ impl<D: Dialogue> Dialogue for Layered<D> {
         self.inner.connected(&mut link.inner);
     }
 
-    fn speak(&mut self, link: &mut Self::Connection, out: &mut Vec<u8>) {
+    fn write_besides(&mut self, link: &mut Self::Connection, out: &mut Vec<u8>) {
         if self.tls.is_none() {
-            return self.inner.speak(&mut link.inner, out);
+            return self.inner.write_besides(&mut link.inner, out);
         }
         self.hello(link, out);
         out.append(&mut link.out);
         if link.greeted {
-            self.inner.speak(&mut link.inner, &mut self.plain);
+            self.inner.write_besides(&mut link.inner, &mut self.plain);
             if !self.plain.is_empty() {
                 self.seal(link, out);
             }
@@ -331,12 +331,12 @@ impl<D: Dialogue> Dialogue for Layered<D> {
         if self.tls.is_some() { link.greeted } else { self.inner.is_open(&link.inner) }
     }
 
-    fn heeds(&self, link: &Self::Connection) -> bool {
-        self.inner.heeds(&link.inner)
+    fn server_may_send_unasked(&self, link: &Self::Connection) -> bool {
+        self.inner.server_may_send_unasked(&link.inner)
     }
 
-    fn follows(&mut self, link: &mut Self::Connection) -> Option<u64> {
-        self.inner.follows(&mut link.inner)
+    fn next_request_in(&mut self, link: &mut Self::Connection) -> Option<u64> {
+        self.inner.next_request_in(&mut link.inner)
     }
 
     fn place(&mut self, link: &mut Self::Connection) -> u32 {

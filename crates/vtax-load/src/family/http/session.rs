@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use vtax_units::random::worker_seed;
+
 use super::HttpSpec;
 use super::dialogue::HttpDialogue;
 use super::exchange::Exchange;
@@ -106,7 +108,7 @@ impl HttpSession {
         // Each worker has tickets of its own, so settings are made for each; that they can be was seen.
         self.tls()?;
         Ok(move |worker: usize| {
-            let seed = seed ^ (worker as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let seed = worker_seed(seed, worker);
             Layered::new(inner(seed, from), self.tls().ok().flatten(), from)
         })
     }

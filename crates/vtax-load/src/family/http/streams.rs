@@ -148,7 +148,7 @@ struct Connection {
     out: Vec<u8>,
     /// Requests by the places of their streams.
     asked: Vec<Asked>,
-    /// Those that have ended and weren't told yet.
+    /// Requests that have ended and weren't told yet, by the places of their streams.
     ended: VecDeque<(u32, Ended)>,
 }
 
@@ -221,8 +221,8 @@ impl Http2 {
 impl Dialogue for Http2 {
     type Connection = Streams;
 
-    const SPEAKS: bool = true;
-    const ANY_ORDER: bool = true;
+    const SENDS_BESIDES_REQUESTS: bool = true;
+    const ANSWERS_IN_ANY_ORDER: bool = true;
 
     fn depth(&self) -> u32 {
         self.ready.streams
@@ -250,7 +250,7 @@ impl Dialogue for Http2 {
 
     fn read(&mut self, streams: &mut Streams, bytes: &[u8]) -> Result<Taken, Outcome> {
         let Some(connection) = &mut streams.0 else { return Err(Outcome::Protocol) };
-        let mut ear = Ear {
+        let mut events = StreamEvents {
             ready: &self.ready,
             found: &mut self.found,
             asked: &mut connection.asked,
@@ -259,7 +259,7 @@ impl Dialogue for Http2 {
             from: self.from,
             answered: connection.client.answered() > 0,
         };
-        let taken = connection.client.take(bytes, &mut connection.out, &mut ear);
+        let taken = connection.client.take(bytes, &mut connection.out, &mut events);
         let answers = Taken { bytes: bytes.len(), answer: None };
         taken.map(|()| answers).map_err(|error| self.failed(error))
     }
@@ -281,11 +281,11 @@ impl Dialogue for Http2 {
         Some(Details { http: Some(Box::new(http)), ..Details::default() })
     }
 
-    fn tell(&mut self, now: u64) {
+    fn set_now(&mut self, now: u64) {
         self.now = now;
     }
 
-    fn speak(&mut self, streams: &mut Streams, out: &mut Vec<u8>) {
+    fn write_besides(&mut self, streams: &mut Streams, out: &mut Vec<u8>) {
         let ready = Arc::clone(&self.ready);
         let Connection { client, out: own, asked, .. } = self.connection(streams);
         client.greet(own);
@@ -342,8 +342,8 @@ impl Http2 {
     }
 }
 
-/// What hears a connection while bytes of it are taken.
-struct Ear<'a> {
+/// Takes the events of a connection's streams while bytes of it are read.
+struct StreamEvents<'a> {
     ready: &'a Multiplexed,
     found: &'a mut Found,
     asked: &'a mut [Asked],
@@ -354,7 +354,7 @@ struct Ear<'a> {
     answered: bool,
 }
 
-impl Ear<'_> {
+impl StreamEvents<'_> {
     fn is_recorded(&self) -> bool {
         self.now >= self.from
     }
@@ -419,7 +419,7 @@ impl Ear<'_> {
     }
 }
 
-impl Events for Ear<'_> {
+impl Events for StreamEvents<'_> {
     fn frame(&mut self, kind: u8) {
         if self.is_recorded() {
             self.found.tally.frame(kind);

@@ -72,7 +72,7 @@ pub(super) enum FromServer {
     },
     /// It may not.
     Refused {
-        /// Why.
+        /// Why not, in words.
         reason: String,
         /// What kind of failure that is.
         kind: FailureKind,

@@ -11,14 +11,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
 use vtax_sys::datagrams::{BATCH_MAX, Inbox, Outbox};
-use vtax_sys::sched::{self, monotonic};
+use vtax_sys::sched::monotonic;
 use vtax_units::Nanos;
 
 use super::control::{self, Token};
 use super::meter::{Counter, Timeline, cancelled_by, count, joined};
 use super::udp::{Head, Numbers, Seen, greet};
 use super::{Agreed, NetworkError, NetworkSpec, PingInterval, PingResult, PingTest, UDP_HEADER, Watch};
-use crate::{Arrivals, Control, Segment};
+use crate::{Control, Segment, StartTimes, timely};
 
 /// Probes whose answers are waited for at most; more than any rate and timeout allowed ask for
 /// would only take memory.
@@ -146,7 +146,7 @@ struct Pinger<'a> {
     wire: &'a Wire,
     token: Token,
     timeline: Timeline,
-    arrivals: std::iter::Peekable<Arrivals>,
+    arrivals: std::iter::Peekable<StartTimes>,
     message: Vec<u8>,
     inbound: Vec<u8>,
     /// By number, modulo its length.
@@ -172,7 +172,7 @@ impl<'a> Pinger<'a> {
             wire,
             token,
             timeline,
-            arrivals: Arrivals::new(test.arrivals, &[rate], spec.seed, 0, 1).peekable(),
+            arrivals: StartTimes::new(test.arrivals, &[rate], spec.seed, 0, 1).peekable(),
             message: vec![0x70; wire.header() + size],
             // An IP header of an IPv4 socket may come with it.
             inbound: vec![0; wire.header() + size + 60],
@@ -213,8 +213,7 @@ impl<'a> Pinger<'a> {
     }
 
     fn ping(&mut self, counter: &Counter, cancelled: &(dyn Fn() -> bool + Sync)) -> io::Result<()> {
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        let _ = sched::prefer_low_latency();
+        timely::prepare_thread();
         let stop = self.timeline.to().0;
         let end = stop + self.test.timeout.0;
         loop {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
-use super::VoiceResult;
+use super::{Direction, NetworkTestKind, VoiceResult};
 use crate::LatencyHistogram;
 
 /// What a test found.
@@ -135,7 +135,7 @@ pub struct UdpSender {
     pub time: Nanos,
     /// Actual minus intended time of sending, where there is a rate.
     pub lateness: LatencyHistogram,
-    /// Why the sender could not carry the rate, where it could not.
+    /// Why the sender could not carry the rate, where it could not: whichever end that was.
     pub limited: Option<String>,
     /// What its thread used, warm-up included.
     pub cpu: NetworkCpu,
@@ -200,14 +200,16 @@ impl NetworkResult {
         }
     }
 
-    /// Why figures don't count although something arrived, in words: the ends disagree, or the sender was too slow.
+    /// Why figures of this test don't count although something arrived, in words: the ends disagree, or this end sent and was too
+    /// slow. That the far end was is a finding about it.
     #[must_use]
-    pub fn doubt(&self) -> Option<&str> {
+    pub fn doubt(&self, test: &NetworkTestKind) -> Option<&str> {
+        let far_end_sends = matches!(test, NetworkTestKind::Udp(udp) if udp.direction == Direction::Down);
         match self {
             Self::Tcp(tcp) => {
                 [&tcp.up, &tcp.down].into_iter().flatten().find_map(|flow| flow.disagreement.as_deref())
             }
-            Self::Udp(udp) => udp.sender.limited.as_deref(),
+            Self::Udp(udp) => udp.sender.limited.as_deref().filter(|_| !far_end_sends),
             Self::Voice(voice) => voice.limited.as_deref(),
             Self::Rr(_) | Self::Ping(_) => None,
         }
@@ -279,6 +281,15 @@ pub struct PingResult {
     pub intervals: Vec<PingInterval>,
 }
 
+impl PingResult {
+    /// Share of the probes meant to be sent that had no answer in time: a path that refuses one loses it too.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        let asked = self.intended.max(self.sent);
+        if asked == 0 { 0.0 } else { asked.saturating_sub(self.answered) as f64 / asked as f64 }
+    }
+}
+
 /// One interval of an echo test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PingInterval {
@@ -321,5 +332,17 @@ mod tests {
         assert_eq!((of(7_000).receiver.no_room, of(4_600).receiver.no_room), (4_600, 4_600));
         assert_eq!(of(12).receiver.no_room, 12);
         assert!((of(7_000).loss() - 4_600.0 / 7_000.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_far_end_that_cannot_send_casts_no_doubt() {
+        let sender = UdpSender { sent: 7, limited: Some("slow".to_owned()), ..UdpSender::default() };
+        let result = NetworkResult::Udp(UdpResult::of(sender, UdpReceiver::default()));
+        let doubt = |direction| {
+            let test = crate::network::UdpTest { rate: None, size: 100, direction, buffer: None };
+            result.doubt(&NetworkTestKind::Udp(test)).map(str::to_owned)
+        };
+        assert_eq!(doubt(Direction::Up).as_deref(), Some("slow"));
+        assert_eq!(doubt(Direction::Down), None);
     }
 }

@@ -27,7 +27,7 @@ pub struct ServerOptions {
 }
 
 /// Connections that have not said yet what they are; one more is closed.
-const STRANGERS_MAX: usize = 512;
+const PENDING_MAX: usize = 512;
 /// How long they may take.
 const INTRODUCTION: Duration = Duration::from_secs(5);
 /// How long a test waits for one before it to end: who gave up comes again before this server has noticed.
@@ -36,11 +36,12 @@ const PLACE_WITHIN: Duration = Duration::from_millis(300);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What all threads of a server share.
-struct Hall {
+struct ServerState {
     options: ServerOptions,
     /// Where the connections of a test go.
     tests: Mutex<HashMap<Token, Sender<Stream>>>,
-    strangers: AtomicUsize,
+    /// How many connections have not said yet what they are.
+    pending_connections: AtomicUsize,
 }
 
 /// A data connection that has introduced itself.
@@ -49,7 +50,7 @@ struct Stream {
     socket: TcpStream,
 }
 
-impl Hall {
+impl ServerState {
     fn tests(&self) -> MutexGuard<'_, HashMap<Token, Sender<Stream>>> {
         vtax_sys::sync::lock(&self.tests)
     }
@@ -84,7 +85,7 @@ fn has_hung_up(link: &TcpStream) -> bool {
 ///
 /// Where the listening socket fails.
 pub fn serve(listener: &TcpListener, options: ServerOptions, stop: &AtomicBool) -> Result<(), NetworkError> {
-    let hall = Hall { options, tests: Mutex::default(), strangers: AtomicUsize::new(0) };
+    let state = ServerState { options, tests: Mutex::default(), pending_connections: AtomicUsize::new(0) };
     listener.set_nonblocking(true).map_err(NetworkError::system("listen"))?;
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
@@ -103,14 +104,14 @@ pub fn serve(listener: &TcpListener, options: ServerOptions, stop: &AtomicBool) 
                 }
                 Err(e) => return Err(NetworkError::system("accept a connection")(e)),
             };
-            if hall.strangers.fetch_add(1, Relaxed) >= STRANGERS_MAX {
-                hall.strangers.fetch_sub(1, Relaxed);
+            if state.pending_connections.fetch_add(1, Relaxed) >= PENDING_MAX {
+                state.pending_connections.fetch_sub(1, Relaxed);
                 continue;
             }
-            let hall = &hall;
-            let guest = move || meet(hall, socket, stop);
-            if thread::Builder::new().name("net-guest".into()).spawn_scoped(scope, guest).is_err() {
-                hall.strangers.fetch_sub(1, Relaxed);
+            let state = &state;
+            let serving = move || serve_connection(state, socket, stop);
+            if thread::Builder::new().name("net-guest".into()).spawn_scoped(scope, serving).is_err() {
+                state.pending_connections.fetch_sub(1, Relaxed);
             }
         }
         Ok(())
@@ -118,12 +119,12 @@ pub fn serve(listener: &TcpListener, options: ServerOptions, stop: &AtomicBool) 
 }
 
 /// Finds out what a new connection is, and serves it.
-fn meet(hall: &Hall, mut socket: TcpStream, stop: &AtomicBool) {
+fn serve_connection(state: &ServerState, mut socket: TcpStream, stop: &AtomicBool) {
     let introduced = introduce(&mut socket);
-    hall.strangers.fetch_sub(1, Relaxed);
+    state.pending_connections.fetch_sub(1, Relaxed);
     match introduced {
         Ok(ToServer::Stream { token, up, .. }) => {
-            let test = hall.tests().get(&token).cloned();
+            let test = state.tests().get(&token).cloned();
             if let Some(test) = test {
                 // A test that is over wants no more.
                 let _ = test.send(Stream { up, socket });
@@ -131,7 +132,7 @@ fn meet(hall: &Hall, mut socket: TcpStream, stop: &AtomicBool) {
         }
         Ok(ToServer::Begin { version, spec }) => {
             // What went wrong is the client's to tell: it sees the same.
-            let _ = host(hall, &mut socket, version, &spec, stop);
+            let _ = run_test(state, &mut socket, version, &spec, stop);
         }
         Ok(_) | Err(_) => {}
     }
@@ -144,8 +145,8 @@ fn introduce(socket: &mut TcpStream) -> Result<ToServer, NetworkError> {
 }
 
 /// One test from its beginning to its report.
-fn host(
-    hall: &Hall,
+fn run_test(
+    state: &ServerState,
     link: &mut TcpStream,
     version: u32,
     spec: &NetworkSpec,
@@ -161,16 +162,16 @@ fn host(
     }
     let token = control::new_token()?;
     let (sender, streams) = channel();
-    if !hall.take_in(token, &sender) {
-        let reason = format!("it is busy with {} others", hall.options.tests);
+    if !state.take_in(token, &sender) {
+        let reason = format!("it is busy with {} others", state.options.tests);
         return control::send(link, &FromServer::Refused { reason, kind: FailureKind::Impossible });
     }
-    // Only the hall's may be left, so that a test that is over takes no more.
+    // Only the one in `tests` may be left, so that a test that is over takes no more.
     drop(sender);
-    let host = Host { spec, token, streams, stop };
-    let result = host.run(link);
+    let test = RunningTest { spec, token, streams, stop };
+    let result = test.run(link);
     // Before the client is told: its next test may come at once.
-    hall.tests().remove(&token);
+    state.tests().remove(&token);
     match result {
         Ok(report) => control::send(link, &FromServer::Report(Box::new(report))),
         Err(error) => {
@@ -181,14 +182,14 @@ fn host(
     }
 }
 
-struct Host<'a> {
+struct RunningTest<'a> {
     spec: &'a NetworkSpec,
     token: Token,
     streams: Receiver<Stream>,
     stop: &'a AtomicBool,
 }
 
-impl Host<'_> {
+impl RunningTest<'_> {
     /// The test itself, until the client asks for the report.
     fn run(&self, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
         let patience = Duration::from_nanos(self.spec.warmup.0 + self.spec.duration.0) + PATIENCE * 2;
@@ -266,7 +267,7 @@ impl Host<'_> {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_EVERY.subsec_nanos()) };
         let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
         let (mut socket, _) = listener.accept().ok()?;
-        // Strangers are let go.
+        // One that isn't of this test is closed.
         match introduce(&mut socket) {
             Ok(ToServer::Stream { token, up, .. }) if token == self.token => Some(Stream { up, socket }),
             _ => None,

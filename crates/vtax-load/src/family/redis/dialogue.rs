@@ -1,13 +1,14 @@
 //! Redis as the engine sees it.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rand::distr::Distribution;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::Zipf;
 use vtax_plan::model::KeyAccess;
+use vtax_sys::sync::lock;
 use vtax_wire::resp::{self, Item, Reply, ReplyScanner};
 
 use super::keys::{Keys, Wrong};
@@ -31,7 +32,7 @@ impl Home {
     }
 
     fn put(&self, keys: Option<Keys>) -> Option<Keys> {
-        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), keys)
+        std::mem::replace(&mut *lock(&self.0), keys)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use vtax_units::random::worker_seed;
+
 use super::dialogue::{Home, RedisDialogue};
 use super::fill::{self, fill};
 use super::keys::Keys;
@@ -55,7 +57,7 @@ impl RedisSession {
     /// its warm-up had passed.
     pub fn run_step(&self, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
         let dialogue = |worker: usize| {
-            let seed = step.seed ^ (worker as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let seed = worker_seed(step.seed, worker);
             RedisDialogue::new(&self.homes[worker], &self.values, &self.spec, seed)
         };
         let load = Requests { pool: &self.spec.pool, per_connection: None, dialogue };

@@ -4,7 +4,7 @@ use vtax_plan::model::Scenario;
 use vtax_wire::sip::{Address, Message, Method, Name};
 
 use super::auth::Auth;
-use super::recorder::{Cause, Place};
+use super::recorder::{Cause, RecordKey};
 use super::users::{NONE, Pool};
 
 /// What the caller is doing.
@@ -143,7 +143,7 @@ pub(crate) struct Attempt {
     /// Odd while there is an attempt.
     pub(crate) generation: u32,
     pub(crate) scenario: Scenario,
-    pub(crate) place: Place,
+    pub(crate) key: RecordKey,
     pub(crate) caller: u32,
     /// [`NONE`]: not a subscriber of this session.
     pub(crate) callee: u32,
@@ -193,7 +193,7 @@ impl Attempt {
         Self {
             generation: 0,
             scenario: Scenario::Calling,
-            place: Place::default(),
+            key: RecordKey::default(),
             caller: NONE,
             callee: NONE,
             caller_pool: Pool::Unregistered,

@@ -1,12 +1,13 @@
 //! Connections of a worker: TLS of them, where that is the transport, and what is known of them.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde::{Deserialize, Serialize};
 use vtax_plan::model::{SipTls, SipTransport};
+use vtax_sys::sync::lock;
 use vtax_units::Nanos;
 
 use crate::tls::{Offer, Tls, TlsDetails, Verify, resumption};
@@ -91,7 +92,7 @@ impl Settings {
 
     /// Nobody else has it but the worker itself, between two steps.
     fn found(&self) -> MutexGuard<'_, SipConnections> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.found)
     }
 
     /// A connection is there.

@@ -172,9 +172,9 @@ pub(crate) struct SecondValues {
     pub(crate) max_ns: u64,
 }
 
-/// Where an attempt belongs.
+/// What an attempt is recorded under.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Place {
+pub(crate) struct RecordKey {
     /// Number of the phase in the profile.
     pub(crate) phase: u16,
     /// Position of the scenario in the phase's layout.
@@ -185,7 +185,7 @@ pub(crate) struct Place {
     pub(crate) since: u64,
 }
 
-impl Place {
+impl RecordKey {
     /// Second of the phase.
     const fn second(self) -> u32 {
         (self.since / 1_000_000_000) as u32
@@ -244,38 +244,38 @@ impl Record {
     }
 
     /// Keeps what happened to an attempt.
-    pub(crate) fn happened(&mut self, place: Place, at: u64, what: MomentKind) {
+    pub(crate) fn happened(&mut self, key: RecordKey, at: u64, what: MomentKind) {
         if self.moments.len() < MOST_MOMENTS {
-            let started = Nanos(place.since);
-            self.moments.push(Moment { at: Nanos(at), started, scenario: place.scenario, what });
+            let started = Nanos(key.since);
+            self.moments.push(Moment { at: Nanos(at), started, scenario: key.scenario, what });
         }
     }
 
-    fn cell(&self, place: Place) -> usize {
-        place.second() as usize * self.layout.scenarios.len() + usize::from(place.scenario)
+    fn cell(&self, key: RecordKey) -> usize {
+        key.second() as usize * self.layout.scenarios.len() + usize::from(key.scenario)
     }
 
     /// An attempt starts, so much later than it was meant to.
-    pub(crate) fn started(&mut self, place: Place, late: u64) {
-        self.reach(place.second());
-        let cell = self.cell(place);
+    pub(crate) fn started(&mut self, key: RecordKey, late: u64) {
+        self.reach(key.second());
+        let cell = self.cell(key);
         self.attempts[cell] += 1;
-        if place.counted {
-            self.counts[usize::from(place.scenario)].attempts += 1;
+        if key.counted {
+            self.counts[usize::from(key.scenario)].attempts += 1;
             record(&mut self.lateness, late);
         }
     }
 
     /// An attempt has ended.
-    pub(crate) fn ended(&mut self, place: Place, fault: Option<Cause>) {
+    pub(crate) fn ended(&mut self, key: RecordKey, fault: Option<Cause>) {
         let Some(cause) = fault else {
-            self.counts[usize::from(place.scenario)].succeeded += u64::from(place.counted);
+            self.counts[usize::from(key.scenario)].succeeded += u64::from(key.counted);
             return;
         };
-        let cell = self.cell(place);
+        let cell = self.cell(key);
         self.inadequate[cell] += 1;
-        if place.counted {
-            let count = &mut self.counts[usize::from(place.scenario)];
+        if key.counted {
+            let count = &mut self.counts[usize::from(key.scenario)];
             count.failed += 1;
             match count.inadequate.iter_mut().find(|(known, _)| *known == cause) {
                 Some((_, times)) => *times += 1,
@@ -285,16 +285,16 @@ impl Record {
     }
 
     /// An attempt had not ended when the profile was over.
-    pub(crate) fn unfinished(&mut self, place: Place) {
-        self.counts[usize::from(place.scenario)].unfinished += u64::from(place.counted);
+    pub(crate) fn unfinished(&mut self, key: RecordKey) {
+        self.counts[usize::from(key.scenario)].unfinished += u64::from(key.counted);
     }
 
     /// An attempt that belongs to this phase needed something sent again.
-    pub(crate) fn repeated(&mut self, place: Place) {
-        self.counts[usize::from(place.scenario)].retransmissions += u64::from(place.counted);
+    pub(crate) fn repeated(&mut self, key: RecordKey) {
+        self.counts[usize::from(key.scenario)].retransmissions += u64::from(key.counted);
     }
 
-    /// The same, in the second of this phase in which it was sent.
+    /// A message of an attempt was sent again, in the second of this phase in which it was.
     pub(crate) fn repeated_in(&mut self, second: u32, scenario: Scenario) {
         if let Some(position) = self.layout.scenarios.iter().position(|s| *s == scenario) {
             self.reach(second);
@@ -304,14 +304,14 @@ impl Record {
     }
 
     /// A value of a metric, in nanoseconds.
-    pub(crate) fn measured(&mut self, place: Place, metric: SipMetric, value: u64) {
-        let Some(pair) = self.layout.pair(usize::from(place.scenario), metric) else { return };
-        let cell = place.second() as usize * self.layout.pairs.len() + pair;
+    pub(crate) fn measured(&mut self, key: RecordKey, metric: SipMetric, value: u64) {
+        let Some(pair) = self.layout.pair(usize::from(key.scenario), metric) else { return };
+        let cell = key.second() as usize * self.layout.pairs.len() + pair;
         let second = &mut self.second_values[cell];
         second.count += 1;
         second.sum_ns += value;
         second.max_ns = second.max_ns.max(value);
-        if place.counted {
+        if key.counted {
             let values = self.values[pair].get_or_insert_with(|| {
                 Box::new(Values { moments: Moments::default(), histogram: bounded(USUAL_NS) })
             });
@@ -371,19 +371,20 @@ mod tests {
         let mut record =
             Record::new(Layout::new(|s| matches!(s, Scenario::Calling | Scenario::Messaging)), 2);
         assert_eq!(record.layout.scenarios, [Scenario::Calling, Scenario::Messaging]);
-        let place = |second, counted| Place { phase: 0, scenario: 1, counted, since: second * 1_000_000_000 };
+        let key =
+            |second, counted| RecordKey { phase: 0, scenario: 1, counted, since: second * 1_000_000_000 };
         for (second, counted) in [(0, false), (1, true), (4, true)] {
-            record.started(place(second, counted), 5);
-            record.measured(place(second, counted), SipMetric::Pmm1, 1_000 * (second + 1));
+            record.started(key(second, counted), 5);
+            record.measured(key(second, counted), SipMetric::Pmm1, 1_000 * (second + 1));
             // A metric that the scenario doesn't have.
-            record.measured(place(second, counted), SipMetric::Ses1, 1);
-            record.repeated(place(second, counted));
+            record.measured(key(second, counted), SipMetric::Ses1, 1);
+            record.repeated(key(second, counted));
         }
         // Beyond what the histogram has room for at first.
-        record.measured(place(1, true), SipMetric::Pmm1, 90 * USUAL_NS);
-        record.ended(place(0, false), Some(Cause::Timeout));
-        record.ended(place(1, true), None);
-        record.ended(place(4, true), Some(Cause::Status(503)));
+        record.measured(key(1, true), SipMetric::Pmm1, 90 * USUAL_NS);
+        record.ended(key(0, false), Some(Cause::Timeout));
+        record.ended(key(1, true), None);
+        record.ended(key(4, true), Some(Cause::Status(503)));
         record.repeated_in(3, Scenario::Calling);
         record.repeated_in(3, Scenario::Registration);
         assert_eq!(record.seconds(), 5);

@@ -72,7 +72,7 @@ pub struct PhaseResult {
 /// How one scenario fared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioResult {
-    /// Which.
+    /// The scenario.
     pub scenario: Scenario,
     /// Attempts meant to start.
     pub attempts: u64,
@@ -138,7 +138,7 @@ impl ScenarioResult {
 /// One metric in one scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricResult {
-    /// Which.
+    /// The metric.
     pub metric: SipMetric,
     /// In which scenario it was taken.
     pub scenario: Scenario,
@@ -187,7 +187,7 @@ pub struct Moment {
     pub started: Nanos,
     /// Its scenario, as a position in [`PhaseResult::scenarios`].
     pub scenario: u8,
-    /// What.
+    /// What happened then.
     pub what: MomentKind,
 }
 

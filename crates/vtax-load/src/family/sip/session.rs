@@ -41,7 +41,7 @@ impl SipSession {
         Self::open_with(spec, false)
     }
 
-    /// The same without registrar: the target itself is called and answers, as `sipp -sn uas` does.
+    /// Opens a session without registrar: the target itself is called and answers, as `sipp -sn uas` does.
     /// Of all scenarios only calling has a meaning then, and of its metrics `PX_TRT-REL1`.
     ///
     /// # Errors

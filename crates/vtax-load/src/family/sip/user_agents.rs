@@ -17,7 +17,7 @@ use super::compose::{Composer, Sender};
 use super::congestion::CongestionControl;
 use super::connections::Settings;
 use super::line::Line;
-use super::recorder::{Cause, Place, Record, metric_number};
+use super::recorder::{Cause, Record, RecordKey, metric_number};
 use super::setup::Setup;
 use super::token::{Origin, Token};
 use super::unmatched::Unmatched;
@@ -187,17 +187,17 @@ impl UserAgents {
     }
 
     /// Starts an attempt, so much later than it was meant to.
-    pub(crate) fn begin(&mut self, scenario: Scenario, place: Place, late: u64) {
+    pub(crate) fn begin(&mut self, scenario: Scenario, key: RecordKey, late: u64) {
         self.progress.sent += 1;
-        self.records[usize::from(place.phase)].started(place, late);
+        self.records[usize::from(key.phase)].started(key, late);
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.attempts.push(Attempt::vacant());
             self.attempts.len() as u32 - 1
         });
         let Some((caller, callee)) = self.reserve(scenario, slot) else {
             self.vacant.push(slot);
-            self.records[usize::from(place.phase)].ended(place, Some(Cause::NoFreeSubscriber));
-            self.happened(place, MomentKind::Failed);
+            self.records[usize::from(key.phase)].ended(key, Some(Cause::NoFreeSubscriber));
+            self.happened(key, MomentKind::Failed);
             self.progress.failed += 1;
             return;
         };
@@ -207,7 +207,7 @@ impl UserAgents {
         let text_bytes = self.rng.random_range(least.0..=most.0) as u32;
         let attempt = self.at(slot);
         attempt.renew();
-        (attempt.scenario, attempt.place) = (scenario, place);
+        (attempt.scenario, attempt.key) = (scenario, key);
         (attempt.caller, attempt.callee) = (caller.0, callee.0);
         (attempt.caller_pool, attempt.callee_pool) = (caller.1, callee.1);
         (attempt.ring_time, attempt.text_bytes) = (ring_time, text_bytes);
@@ -316,12 +316,12 @@ impl UserAgents {
     pub(crate) fn repeated(&mut self, slot: u32) {
         self.traffic.retransmissions += 1;
         let attempt = &self.attempts[slot as usize];
-        let (place, scenario) = (attempt.place, attempt.scenario);
+        let (key, scenario) = (attempt.key, attempt.scenario);
         if let Some(congestion) = &mut self.congestion {
             congestion.repeated(self.now, attempt.begun);
         }
-        self.records[usize::from(place.phase)].repeated(place);
-        self.happened(place, MomentKind::Repeated);
+        self.records[usize::from(key.phase)].repeated(key);
+        self.happened(key, MomentKind::Repeated);
         let since = self.now.saturating_sub(self.present.start);
         if since < self.present.length
             && let Some(record) = self.records.last_mut()
@@ -331,11 +331,11 @@ impl UserAgents {
     }
 
     /// Keeps what happened to an attempt, where that is wanted.
-    fn happened(&mut self, place: Place, what: MomentKind) {
+    fn happened(&mut self, key: RecordKey, what: MomentKind) {
         if self.setup.spec.moments {
             // A metric's end is the arrival of a message, which `now` is behind of by the others before it.
             let at = if matches!(what, MomentKind::Took(..)) { self.arrived } else { self.now };
-            self.records[usize::from(place.phase)].happened(place, at, what);
+            self.records[usize::from(key.phase)].happened(key, at, what);
         }
     }
 
@@ -348,9 +348,9 @@ impl UserAgents {
         if value > limit && attempt.fault.is_none() {
             attempt.fault = Some(Cause::OverLimit(metric));
         }
-        let place = attempt.place;
-        self.records[usize::from(place.phase)].measured(place, metric, value);
-        self.happened(place, MomentKind::Took(metric, Nanos(value)));
+        let key = attempt.key;
+        self.records[usize::from(key.phase)].measured(key, metric, value);
+        self.happened(key, MomentKind::Took(metric, Nanos(value)));
     }
 
     /// Handles a timer that is due, unless another of the same moment has ended its attempt.
@@ -473,13 +473,13 @@ impl UserAgents {
     /// Ends the attempt, inadequately where there is a cause or a metric passed its limit.
     pub(crate) fn end(&mut self, slot: u32, cause: Option<Cause>) {
         let attempt = self.at(slot);
-        let (place, begun, fault) = (attempt.place, attempt.begun, cause.or(attempt.fault));
+        let (key, begun, fault) = (attempt.key, attempt.begun, cause.or(attempt.fault));
         self.vacate(slot, cause);
         if let Some(congestion) = &mut self.congestion {
             congestion.ended(self.now, begun, cause.is_none());
         }
-        self.records[usize::from(place.phase)].ended(place, fault);
-        self.happened(place, if fault.is_none() { MomentKind::Succeeded } else { MomentKind::Failed });
+        self.records[usize::from(key.phase)].ended(key, fault);
+        self.happened(key, if fault.is_none() { MomentKind::Succeeded } else { MomentKind::Failed });
         *(if fault.is_none() { &mut self.progress.ok } else { &mut self.progress.failed }) += 1;
     }
 
@@ -508,8 +508,8 @@ impl UserAgents {
     pub(crate) fn give_up(&mut self) {
         for slot in 0..self.attempts.len() as u32 {
             if self.attempts[slot as usize].is_live() {
-                let place = self.attempts[slot as usize].place;
-                self.records[usize::from(place.phase)].unfinished(place);
+                let key = self.attempts[slot as usize].key;
+                self.records[usize::from(key.phase)].unfinished(key);
                 self.vacate(slot, Some(Cause::Timeout));
             }
         }
@@ -596,8 +596,8 @@ pub(super) mod tests {
             agents.users.draw(Pool::Unregistered, 0, &mut agents.rng);
             agents.users.release(user, Pool::Registered);
         }
-        let place = Place { phase: 0, scenario: 0, counted: true, since: 0 };
-        agents.begin(Scenario::Calling, place, 0);
+        let key = RecordKey { phase: 0, scenario: 0, counted: true, since: 0 };
+        agents.begin(Scenario::Calling, key, 0);
         let slot = 0;
         agents.at(slot).callee_stage = CalleeState::Answered(200);
         agents.now = agents.at(slot).transaction.deadline;

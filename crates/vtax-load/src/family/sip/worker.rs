@@ -16,12 +16,12 @@ use super::PhaseKind;
 use super::barrier::PhaseBarrier;
 use super::congestion::CongestionControl;
 use super::line::{Wire, receive_error};
-use super::recorder::{Layout, Place, Record};
+use super::recorder::{Layout, Record, RecordKey};
 use super::stream::READ_BYTES;
 use super::unmatched::Kind;
 use super::user_agents::{Present, UserAgents};
 use crate::drive::{EventLoop, Rest, Usage, Used};
-use crate::{Arrivals, Control, LoadError, Progress, Segment};
+use crate::{Control, LoadError, Progress, Segment, StartTimes};
 
 /// Longest datagram that is looked at. SIP over UDP stays below a link's 1500 bytes; what is longer than
 /// this is no answer to anything sent from here.
@@ -81,7 +81,7 @@ pub(crate) struct Worker<'a> {
     state: State,
     start: u64,
     end: u64,
-    arrivals: Option<std::iter::Peekable<Arrivals>>,
+    arrivals: Option<std::iter::Peekable<StartTimes>>,
     /// Attempts left in a pre-registration.
     left: u32,
     /// Cumulative shares of the phase's scenarios.
@@ -232,7 +232,7 @@ impl<'a> Worker<'a> {
         let profile =
             [Segment { from: phase.rate, to: phase.rate, duration: duration.unwrap_or(Nanos::from_secs(1)) }];
         let seed = agents.setup.spec.seed.wrapping_add(self.phase as u64 + 1);
-        let arrivals = Arrivals::new(self.barrier.profile.arrivals, &profile, seed, number, workers);
+        let arrivals = StartTimes::new(self.barrier.profile.arrivals, &profile, seed, number, workers);
         self.arrivals = Some(arrivals.peekable());
         self.polls = phase.rate.0 / workers as f64 <= POLLED_RATE_MAX;
         let congestion = || CongestionControl::new(workers, agents.setup.t1, agents.now);
@@ -280,7 +280,7 @@ impl<'a> Worker<'a> {
             let since = at - self.start;
             let position = self.draw_scenario();
             let phase = &self.barrier.profile.phases[self.phase];
-            let place = Place {
+            let key = RecordKey {
                 phase: self.phase as u16,
                 scenario: position,
                 counted: since >= phase.transient.0,
@@ -289,7 +289,7 @@ impl<'a> Worker<'a> {
             let scenario = self.agents.records[self.phase].layout.scenarios[usize::from(position)];
             let could_begin =
                 self.agents.congestion.as_ref().map_or(at, |congestion| congestion.could_begin(at));
-            self.agents.begin(scenario, place, self.agents.now.saturating_sub(could_begin));
+            self.agents.begin(scenario, key, self.agents.now.saturating_sub(could_begin));
             self.events.pacer.started(since);
         }
     }
@@ -312,9 +312,10 @@ impl<'a> Worker<'a> {
     }
 
     /// As [`next_sleep`](Self::next_sleep), which sleeps until something comes, unless it is better to sleep
-    /// for a while whatever comes; the kernel's stamps tell when it came.
+    /// for a while whatever comes; the kernel's stamps tell when it came. What connections bring has none: it came
+    /// when it is read, so that nothing there is to wait for company.
     fn rest(&mut self) -> Rest {
-        if self.gathering.rest(self.agents.now) {
+        if !self.streams && self.gathering.rest(self.agents.now) {
             return Rest { now: self.agents.now, sleep: 0, for_start: false };
         }
         self.next_sleep()
@@ -392,19 +393,22 @@ impl<'a> Worker<'a> {
 
     /// A connection can be read from or written to.
     fn stream_ready(&mut self, line: usize, flags: epoll::EventFlags) {
-        let now = self.agents.now;
+        // Since it was told, other connections' messages were handled.
+        self.tell_time();
         let writable =
             flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP);
         for round in 0..BATCHES_MAX {
             let agents = &mut *self.agents;
+            let now = agents.now;
             let Wire::Tcp(stream) = &mut agents.lines[line].wire else { return };
             if round == 0 && writable && stream.wants_to_write() {
                 stream.writable(now, &mut agents.unmatched);
             }
             let more = stream.read(now, &mut self.room, &mut agents.unmatched);
             let taken = stream.take();
-            agents.arrived = now;
-            self.gathering.handled(taken.messages.len() as u64);
+            // What this read brought came while those before were handled, or later.
+            agents.now = sched::monotonic().0;
+            agents.arrived = agents.now;
             for (from, to) in &taken.messages {
                 handle(agents, line, &taken.bytes[*from..*to]);
             }

@@ -3,6 +3,7 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng};
 use vtax_plan::model::StorageOperation;
+use vtax_units::random::worker_seed;
 
 /// Records between two of a strided pass, as iozone has it.
 const STRIDE: u64 = 17;
@@ -35,8 +36,7 @@ impl Course {
         worker: usize,
     ) -> Self {
         let position = if operation == StorageOperation::BackwardRead { records - 1 } else { 0 };
-        let rng =
-            Xoshiro256PlusPlus::seed_from_u64(seed ^ (worker as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let rng = Xoshiro256PlusPlus::seed_from_u64(worker_seed(seed, worker));
         Self { operation, records, left: once.then_some(records), position, rng }
     }
 

@@ -1,11 +1,12 @@
 //! Carries out a step: a thread for each process, which opens its target, gets its files ready, and waits for the others.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use vtax_plan::model::{StorageCache, StorageOperation};
 use vtax_sys::sched;
+use vtax_sys::sync::lock;
 use vtax_units::Nanos;
 
 use super::counters::Moment;
@@ -18,7 +19,7 @@ use super::spec::{StorageSpec, StorageStep};
 use super::target::{CacheDropped, Done, Facts, Kind, Operation, Shape, StorageError, Target};
 use super::worker::{Found, Job, Worker};
 use crate::requests::Window;
-use crate::{Arrivals, Control, Model};
+use crate::{Control, Model, StartTimes};
 
 /// From when all are ready to the start: time for all threads to be awake.
 const LEAD_IN: Nanos = Nanos::from_millis(5);
@@ -76,7 +77,7 @@ impl Gate {
     /// Passes it with the others; the start, or `None` where one of them failed or the load was cancelled.
     fn pass(&self, control: &Control, count: impl FnOnce() -> Moment) -> Option<Nanos> {
         if self.ready.fetch_add(1, SeqCst) + 1 == self.expected {
-            *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(count());
+            *lock(&self.counted) = Some(count());
             self.epoch.store(sched::monotonic().0 + LEAD_IN.0, SeqCst);
         }
         loop {
@@ -96,6 +97,17 @@ impl Gate {
     }
 }
 
+/// What processes do together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Carry out the step.
+    CarryOut,
+    /// Lay out the files that it needs.
+    LayOut,
+    /// Remove the files there are.
+    Remove,
+}
+
 /// One process of a step.
 pub(super) struct Process<'a> {
     pub(super) number: usize,
@@ -107,8 +119,7 @@ pub(super) struct Process<'a> {
     pub(super) files: &'a mut Files,
     pub(super) gate: &'a Gate,
     pub(super) control: &'a Control,
-    /// Remove its files instead of carrying out the step.
-    pub(super) removes: bool,
+    pub(super) task: Task,
 }
 
 impl<'a> Process<'a> {
@@ -122,12 +133,15 @@ impl<'a> Process<'a> {
     }
 
     fn carry_out(&mut self) -> Result<Option<Made>, StorageError> {
-        if self.removes {
+        if self.task == Task::Remove {
             let mut target = self.open(self.step.shape.record.0, 1)?;
             target.remove()?;
             return if self.files.made_target { target.remove_target() } else { Ok(()) }.map(|()| None);
         }
         self.get_ready()?;
+        if self.task == Task::LayOut {
+            return Ok(None);
+        }
         let mut target = self.open(self.step.shape.record.0, self.step.shape.depth)?;
         self.prepare(&mut *target)?;
         if matches!(self.step.operation, StorageOperation::Write | StorageOperation::Create) {
@@ -302,10 +316,10 @@ fn ended(done: &Done, target: &dyn Target) -> Result<(), StorageError> {
     })
 }
 
-fn arrivals(step: &StorageStep, number: usize) -> Option<Arrivals> {
+fn arrivals(step: &StorageStep, number: usize) -> Option<StartTimes> {
     match &step.model {
         Model::Open { arrivals, profile } => {
-            Some(Arrivals::new(*arrivals, profile, step.seed, number, step.shape.processes as usize))
+            Some(StartTimes::new(*arrivals, profile, step.seed, number, step.shape.processes as usize))
         }
         Model::Closed => None,
     }

@@ -119,6 +119,13 @@ impl Generations {
         }
     }
 
+    /// The generation that the next write of the record has, where no other [begins](Self::begin) before it.
+    pub(super) fn following(&self, record: u64) -> u32 {
+        let (piece, place, _) = self.place(record);
+        let newest = self.pieces[piece].get(place) & LAST;
+        if newest == LAST { 1 } else { u32::from(newest) + 1 }
+    }
+
     /// A write of the record begins; the generation that it is to have. Until it is [acknowledged](Self::acknowledged) the record
     /// may hold it or what was there before.
     pub(super) fn begin(&mut self, record: u64) -> u32 {

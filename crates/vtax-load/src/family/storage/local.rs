@@ -5,13 +5,14 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::fs::{Advice, OFlags, fadvise, fdatasync};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 use vtax_plan::model::{StorageEngine, StorageShape};
 use vtax_sys::aligned::Aligned;
 use vtax_sys::residency::resident_bytes;
+use vtax_sys::sync::lock;
 use vtax_sys::uring::{Action, Completed, Ring};
 
 use super::pattern::MARK;
@@ -187,7 +188,7 @@ impl LocalTarget {
     /// each would be in the others' way.
     fn check_unused(&self, device: &Path) -> Result<(), StorageError> {
         static LOOKING: Mutex<()> = Mutex::new(());
-        let _alone = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = lock(&LOOKING);
         let flags = (OFlags::CLOEXEC | OFlags::EXCL).bits() as i32;
         let opened = File::options().read(true).custom_flags(flags).open(device);
         opened.map(drop).map_err(|error| self.cannot_open(device, &error))
@@ -383,8 +384,9 @@ impl Target for LocalTarget {
         Ok(())
     }
 
-    fn at_once(&self) -> bool {
-        self.engine == StorageEngine::Psync
+    fn at_once(&self, kind: Kind) -> bool {
+        // The ring has none of names.
+        self.engine == StorageEngine::Psync || matches!(kind, Kind::Create | Kind::Remove | Kind::List)
     }
 
     fn wait(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), StorageError> {

@@ -5,6 +5,7 @@
 //! place, or older than the last one acknowledged is told apart.
 
 use vtax_units::Share;
+use vtax_units::random::spread_bits;
 
 /// Bytes of a sector: what is verified by itself.
 pub(super) const SECTOR: usize = 512;
@@ -50,13 +51,6 @@ pub(super) enum Sector {
     Damaged,
 }
 
-/// Spreads the bits of a number over all others (the finaliser of SplitMix64).
-const fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
 impl Pattern {
     /// With this share of equal blocks, and this share of zeros in each.
     pub(super) fn new(seed: u64, dedupe: Share, compressible: Share) -> Self {
@@ -64,14 +58,14 @@ impl Pattern {
         let zeros = (compressible.0.clamp(0.0, 1.0) * WORDS as f64).min(body) as usize;
         let shared_below =
             if dedupe.0 >= 1.0 { u64::MAX } else { (dedupe.0.max(0.0) * u64::MAX as f64) as u64 };
-        Self { seed: mix(seed) >> 32, shared_below, random: WORDS - zeros }
+        Self { seed: spread_bits(seed) >> 32, shared_below, random: WORDS - zeros }
     }
 
     /// The head of a sector.
     fn head(&self, place: Place, generation: u32) -> [u64; HEAD] {
         let block = place.sector / BLOCK;
-        let draw =
-            mix(self.seed ^ mix(((place.worker as u64) << 52) ^ (u64::from(place.file) << 32) ^ block));
+        let address = ((place.worker as u64) << 52) ^ (u64::from(place.file) << 32) ^ block;
+        let draw = spread_bits(self.seed ^ spread_bits(address));
         let shared = self.shared_below > 0 && draw <= self.shared_below;
         let (at, generation) = if shared {
             ((u64::MAX << 16) | ((draw % CONTENTS) << 8) | (place.sector % BLOCK), 0)
@@ -130,7 +124,7 @@ impl Pattern {
 }
 
 const fn checksum(at: u64, when: u64) -> u64 {
-    mix(MARK ^ mix(at) ^ mix(when).rotate_left(17))
+    spread_bits(MARK ^ spread_bits(at) ^ spread_bits(when).rotate_left(17))
 }
 
 /// The n-th word after the head.

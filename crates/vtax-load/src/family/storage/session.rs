@@ -1,12 +1,11 @@
 //! A load of storage that is open: its files, from step to step.
 
-use std::sync::PoisonError;
-
 use vtax_plan::model::StorageCache;
+use vtax_sys::sync::into_inner;
 use vtax_units::Nanos;
 
 use super::counters::Moment;
-use super::engine::{Files, Gate, Made, Process};
+use super::engine::{Files, Gate, Made, Process, Task};
 use super::generations::Generations;
 use super::mounted::{Counters, Mounted};
 use super::pattern::Pattern;
@@ -58,11 +57,16 @@ impl StorageSession {
     /// The step makes no sense, the target can't be used, or the step was cancelled before there was anything to return.
     pub fn run_step(&mut self, step: &StorageStep, control: &Control) -> Result<StorageResult, LoadError> {
         step.check()?;
+        self.spec.target.check_cache(step)?;
+        self.have_files(step)?;
+        if self.mounted.is_some() && step.cache == StorageCache::Cold {
+            // What the step would lay out itself, caches would hold.
+            self.all(step, control, Task::LayOut)?;
+        }
         if let Some(mounted) = self.mounted.as_mut().filter(|_| step.cache == StorageCache::Cold) {
             mounted.renew()?;
         }
-        self.have_files(step)?;
-        let (made, before) = self.all(step, control, false)?;
+        let (made, before) = self.all(step, control, Task::CarryOut)?;
         let now = Moment::now(self.spec.target.path(), self.mounted.as_ref());
         let made: Option<Vec<Made>> = made.into_iter().collect();
         let Some(made) = made.filter(|made| !made.is_empty()) else {
@@ -103,7 +107,7 @@ impl StorageSession {
         &mut self,
         step: &StorageStep,
         control: &Control,
-        removes: bool,
+        task: Task,
     ) -> Result<(Vec<Option<Made>>, Option<Moment>), LoadError> {
         let pattern = Pattern::new(self.spec.seed, step.shape.dedupe, step.shape.compressible);
         let Some(present) = &mut self.present else { return Ok((Vec::new(), None)) };
@@ -116,20 +120,20 @@ impl StorageSession {
             .enumerate()
             .map(|(number, files)| {
                 let process =
-                    Process { number, spec, mounted, step, pattern, files, gate: &gate, control, removes };
+                    Process { number, spec, mounted, step, pattern, files, gate: &gate, control, task };
                 (self.cpus[number % self.cpus.len()], process)
             })
             .collect();
         let ended = drive::launch("storage", processes, control, |process| Ok(process.run()))?;
         let made = ended.into_iter().collect::<Result<Vec<_>, StorageError>>()?;
-        let counted = gate.counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let counted = into_inner(gate.counted);
         Ok((made, counted))
     }
 
     /// Removes the files there are.
     fn remove(&mut self) -> Result<(), LoadError> {
         let Some(step) = self.present.as_ref().map(|present| present.step.clone()) else { return Ok(()) };
-        let removed = self.all(&step, &Control::new(), true);
+        let removed = self.all(&step, &Control::new(), Task::Remove);
         self.present = None;
         removed.map(|_| ())
     }

@@ -114,6 +114,22 @@ impl TargetSpec {
         shown().unwrap_or_else(|| text.to_owned())
     }
 
+    /// Checks that caches can hold what the step asks for.
+    ///
+    /// # Errors
+    /// [`LoadError::Spec`] where they can't.
+    pub fn check_cache(&self, step: &StorageStep) -> Result<(), LoadError> {
+        // Only the pages of files are dropped one by one: names and the blocks of directories stay.
+        let is_cold = step.cache == StorageCache::Cold && step.operation.of_names();
+        refuse_unless(!is_cold || matches!(self, Self::Mounted(_)), "cache", || {
+            let word = step.operation.word();
+            format!(
+                "what the kernel knows of names is forgotten only where a volume is mounted anew, so it can't be \
+                 cold for `{word}`: leave out one of both"
+            )
+        })
+    }
+
     /// Opens it for one process, in its thread.
     ///
     /// # Errors

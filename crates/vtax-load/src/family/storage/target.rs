@@ -24,7 +24,7 @@ pub enum Kind {
     Read,
     /// Writes from the slot's buffer.
     Write,
-    /// The same, and is done only when the data is durable.
+    /// Writes from the slot's buffer, and is done only when the data is durable.
     WriteDurable,
     /// Is done when all data of the file that was written before is durable.
     Flush,
@@ -142,15 +142,15 @@ pub enum StorageError {
     /// It can't be opened.
     #[error("{target}: {reason}")]
     Open {
-        /// Which.
+        /// The file, device or volume.
         target: String,
-        /// Why.
+        /// Why not, in words.
         reason: String,
     },
     /// It is too small for what is asked.
     #[error("{target}: needs {needed} bytes, {free} are free")]
     TooSmall {
-        /// Which.
+        /// The file, device or volume.
         target: String,
         /// Bytes needed.
         needed: u64,
@@ -160,7 +160,7 @@ pub enum StorageError {
     /// It holds what isn't vtax's.
     #[error("{target}: {reason}; name it twice (--overwrite {target}) to have it overwritten")]
     Foreign {
-        /// Which.
+        /// The file, device or volume.
         target: String,
         /// What was found.
         reason: String,
@@ -168,7 +168,7 @@ pub enum StorageError {
     /// It refuses, or can't do this.
     #[error("{reason}")]
     Refused {
-        /// Why.
+        /// Why not, in words.
         reason: String,
     },
     /// The system refused something.
@@ -212,14 +212,14 @@ pub trait Target {
     fn buffer(&mut self, slot: u16) -> &mut [u8];
 
     /// Takes an operation. May only queue it. Neither waits nor allocates, unless
-    /// [`at_once`](Self::at_once) says that it is carried out here.
+    /// [`at_once`](Self::at_once) says that such are carried out here.
     ///
     /// # Errors
     /// The process can't go on. An operation that fails is a [`Done`] with a [`Failure`].
     fn submit(&mut self, operation: &Operation) -> Result<(), StorageError>;
 
-    /// Whether `submit` carries operations out before it returns.
-    fn at_once(&self) -> bool {
+    /// Whether `submit` carries operations of this kind out before it returns.
+    fn at_once(&self, _: Kind) -> bool {
         false
     }
 

@@ -2,6 +2,11 @@
 //!
 //! Nothing here allocates, locks or shares on the path of an operation. All times are nanoseconds since the step's epoch. A start
 //! that finds no idle slot is not queued: the arrival process isn't asked for the next one until it has gone out or timed out.
+//!
+//! What a write writes is made before it starts, and while nothing waits to be sent: making it is the generator's work, and no part
+//! of any latency.
+
+use std::collections::VecDeque;
 
 use vtax_plan::model::StorageSync;
 use vtax_sys::SysError;
@@ -15,8 +20,8 @@ use super::result::{Process, Verified};
 use super::spec::StorageStep;
 use super::target::{Done, Failure, Kind, Operation, StorageError, Target};
 use crate::pacing::Pacer;
-use crate::requests::{Finding, Outcome, Recorder, Timetable, Window};
-use crate::{Arrivals, Control};
+use crate::requests::{Finding, Lateness, Outcome, Recorder, Timetable, Window};
+use crate::{Control, StartTimes};
 
 /// Starts in a row before what is done is looked at: what is queued leaves only then.
 const STARTS_MAX: usize = 16;
@@ -64,6 +69,15 @@ pub(super) const FAILURES: [Failure; 12] = [
     Failure::Other,
 ];
 
+/// An operation that has a slot and, where it writes, its data, but hasn't started.
+#[derive(Debug, Clone, Copy)]
+struct Prepared {
+    operation: Operation,
+    record: u64,
+    /// Of a write: what its data says.
+    generation: u32,
+}
+
 /// An operation under way.
 #[derive(Debug, Clone, Copy)]
 struct UnderWay {
@@ -85,9 +99,14 @@ pub(super) struct Worker<'a> {
     generations: &'a mut Generations,
     course: Course,
     slots: Vec<Option<UnderWay>>,
+    /// What is to start next, in its order; of an open loop at most one.
+    prepared: VecDeque<Prepared>,
+    /// Slots without an operation, under way or prepared.
     free: Vec<u16>,
-    /// Since when there was always a free slot.
+    /// Since when there was always a slot with nothing under way.
     available_since: u64,
+    /// Something was submitted that may not have been sent yet.
+    queued: bool,
     time: Timetable<'a>,
     recorder: Recorder,
     pacer: Pacer,
@@ -105,7 +124,7 @@ impl<'a> Worker<'a> {
         number: usize,
         target: &'a mut dyn Target,
         generations: &'a mut Generations,
-        arrivals: Option<Arrivals>,
+        arrivals: Option<StartTimes>,
     ) -> Self {
         let (step, depth) = (job.step, job.step.shape.depth);
         Self {
@@ -116,8 +135,10 @@ impl<'a> Worker<'a> {
             generations,
             course: Course::new(step.operation, step.records(), step.once, step.seed, number),
             slots: vec![None; usize::from(depth)],
+            prepared: VecDeque::with_capacity(usize::from(depth)),
             free: (0..depth).rev().collect(),
             available_since: 0,
+            queued: false,
             // An operation that is under way is waited for as long as it may take.
             time: Timetable::new(control, job.window, job.timeout, job.epoch, arrivals),
             recorder: Recorder::new(job.window, Nanos(job.timeout), step.samples),
@@ -143,6 +164,7 @@ impl<'a> Worker<'a> {
             let (sleep, for_start) = self.rest();
             let before = self.time.now;
             self.target.wait(sleep, &mut self.done)?;
+            self.queued = false;
             self.time.tell();
             if self.done.is_empty() && for_start {
                 match sleep {
@@ -157,8 +179,8 @@ impl<'a> Worker<'a> {
 
     /// Passes the marks of the step's course; false once it is over.
     fn go_on(&mut self) -> Result<bool, StorageError> {
-        let idle = self.free.len() == self.slots.len();
-        let enough = self.course.is_over() && idle;
+        let idle = self.is_idle();
+        let enough = self.course.is_over() && idle && self.prepared.is_empty();
         self.time.pass(&mut self.recorder, self.pacer.polled, enough).map_err(|e| refused(&e))?;
         if self.time.goes_on() {
             return Ok(true);
@@ -168,60 +190,132 @@ impl<'a> Worker<'a> {
         Ok((!idle || overdue) && self.time.now < self.time.last())
     }
 
+    /// Nothing is under way.
+    fn is_idle(&self) -> bool {
+        self.free.len() + self.prepared.len() == self.slots.len()
+    }
+
+    /// There is a slot with nothing under way.
+    fn has_room(&self) -> bool {
+        !(self.free.is_empty() && self.prepared.is_empty())
+    }
+
     /// Starts every operation that is due and finds an idle slot.
     fn dispatch(&mut self) -> Result<(), StorageError> {
-        let at_once = self.target.at_once();
-        for _ in 0..STARTS_MAX.max(if self.time.is_open() { 0 } else { self.slots.len() }) {
+        if self.time.is_open() { self.dispatch_open() } else { self.dispatch_closed() }
+    }
+
+    fn dispatch_open(&mut self) -> Result<(), StorageError> {
+        for _ in 0..STARTS_MAX {
             let now = self.time.now;
-            let start = if self.time.is_open() {
-                self.time.next_start().filter(|start| *start <= now)
+            let Some(due) = self.time.next_start().filter(|due| *due <= now) else { break };
+            let mut is_carried_out = false;
+            if due + self.job.timeout <= now {
+                self.recorder.missed(due, self.has_room() && self.available_since <= due);
             } else {
-                self.time.goes_on().then_some(now)
-            };
-            let Some(start) = start else { return Ok(()) };
-            if self.time.is_open() && start + self.job.timeout <= self.time.now {
-                self.recorder.missed(start, !self.free.is_empty() && self.available_since <= start);
-            } else {
-                let Some(slot) = self.free.pop() else { return Ok(()) };
-                let late = self.time.is_open().then(|| {
-                    let own = self.time.now - start.max(self.available_since).min(self.time.now);
-                    (self.time.now - start, own)
-                });
-                if !self.begin(slot, start, late)? {
-                    self.free.push(slot);
+                if self.prepared.is_empty() && !self.prepare_next()? {
                     return Ok(());
                 }
+                is_carried_out = self.start_prepared(Some(due))?;
             }
-            if self.time.is_open() {
-                self.pacer.started(start);
-                self.time.started();
-            }
-            if at_once {
-                self.target.wait(0, &mut self.done)?;
-                self.time.tell();
-                self.take_done()?;
-            } else if self.time.is_open() {
+            self.pacer.started(due);
+            self.time.started();
+            if is_carried_out {
+                self.send_queued()?;
+            } else {
                 self.time.tell();
             }
+        }
+        self.prepare_ahead()
+    }
+
+    /// Starts an operation on each idle slot. The data of all is made before the first starts.
+    fn dispatch_closed(&mut self) -> Result<(), StorageError> {
+        for _ in 0..STARTS_MAX.max(self.slots.len()) {
+            if !self.time.goes_on() || !self.prepare_next()? {
+                return Ok(());
+            }
+            let kind = self.prepared.front().map(|prepared| prepared.operation.kind);
+            if kind.is_some_and(|kind| self.target.at_once(kind)) {
+                self.start_prepared(None)?;
+                self.send_queued()?;
+                continue;
+            }
+            while self.prepare_next()? {}
+            while !self.prepared.is_empty() {
+                self.start_prepared(None)?;
+            }
+            return Ok(());
         }
         Ok(())
     }
 
-    /// Starts an operation; false at the end of the course.
-    fn begin(&mut self, slot: u16, start: u64, late: Option<(u64, u64)>) -> Result<bool, StorageError> {
-        let Some(mut next) = self.course.next() else { return Ok(false) };
+    /// Makes the data of an open loop's next operation before that is due. One is enough: its data has to be made before that of
+    /// any later one.
+    fn prepare_ahead(&mut self) -> Result<(), StorageError> {
+        let now = self.time.now;
+        let is_ahead = self.time.next_start().is_some_and(|due| due > now);
+        let writes = self.job.step.operation.writes();
+        if is_ahead && writes && self.prepared.is_empty() && self.prepare_next()? {
+            self.time.tell();
+        }
+        Ok(())
+    }
+
+    /// Sends what is queued, and takes what is done by now.
+    fn send_queued(&mut self) -> Result<(), StorageError> {
+        self.target.wait(0, &mut self.done)?;
+        self.queued = false;
+        self.time.tell();
+        self.take_done()
+    }
+
+    /// Prepares an operation for an idle slot; false where there is none, or at the end of the course.
+    fn prepare_next(&mut self) -> Result<bool, StorageError> {
+        if self.free.is_empty() || self.course.is_over() {
+            return Ok(false);
+        }
+        // What has started doesn't wait for others' data.
+        if self.queued && self.job.step.operation.writes() {
+            self.send_queued()?;
+        }
+        let Some(slot) = self.free.pop() else { return Ok(false) };
+        let is_prepared = self.prepare(slot);
+        if !is_prepared {
+            self.free.push(slot);
+        }
+        Ok(is_prepared)
+    }
+
+    /// Draws the next operation, for a slot, and makes its data; false at the end of the course.
+    fn prepare(&mut self, slot: u16) -> bool {
+        let Some(mut next) = self.course.next() else { return false };
         let may_meet = self.course.may_meet();
         let mut draws = 0;
-        while may_meet && draws < DRAWS && self.is_under_way(next.record) {
+        while may_meet && draws < DRAWS && self.is_taken(next.record) {
             next = self.course.draw();
             draws += 1;
         }
-        // Two at once on one record: what it holds afterwards can't be known.
-        let crowded = may_meet && draws == DRAWS && self.is_under_way(next.record);
         let operation = self.operation(slot, next.record, next.write);
+        let mut generation = 0;
+        if matches!(operation.kind, Kind::Write | Kind::WriteDurable | Kind::Create) {
+            generation = self.generations.following(next.record);
+            self.fill(slot, next.record, generation);
+        }
+        self.prepared.push_back(Prepared { operation, record: next.record, generation });
+        true
+    }
+
+    /// Starts what was prepared first, in an open loop where it was `due`; whether it is carried out already.
+    fn start_prepared(&mut self, due: Option<u64>) -> Result<bool, StorageError> {
+        let Some(Prepared { operation, record, generation }) = self.prepared.pop_front() else {
+            return Ok(false);
+        };
+        // Two at once on one record: what it holds afterwards can't be known.
+        let crowded = self.course.may_meet() && self.is_under_way(record);
         let mut under_way = UnderWay {
-            start,
-            record: next.record,
+            start: 0,
+            record,
             kind: operation.kind,
             generation: 0,
             expected: Expected::Any,
@@ -230,21 +324,38 @@ impl<'a> Worker<'a> {
         match operation.kind {
             Kind::Write | Kind::WriteDurable | Kind::Create => {
                 self.writes.0 += 1;
-                under_way.generation = self.generations.begin(next.record);
-                self.fill(slot, next.record, under_way.generation);
+                under_way.generation = self.generations.begin(record);
+                if under_way.generation != generation {
+                    // Another of the record has begun since its data was made.
+                    self.fill(operation.slot, record, under_way.generation);
+                }
                 if crowded {
                     under_way.generation = 0;
-                    self.expect_anything_of(next.record);
+                    self.expect_anything_of(record);
                 }
             }
-            Kind::Read if !crowded => under_way.expected = self.generations.expected(next.record),
+            Kind::Read if !crowded => under_way.expected = self.generations.expected(record),
             _ => {}
         }
-        self.recorder.started(start, late);
-        self.process.first = self.process.first.min(Nanos(self.time.now));
-        self.slots[usize::from(slot)] = Some(under_way);
-        self.target.submit(&operation)?;
-        Ok(true)
+        self.time.tell();
+        let now = self.time.now;
+        let late = due.map(|due| Lateness::of(due, self.available_since, now));
+        self.recorder.started(due.unwrap_or(now), late);
+        self.process.first = self.process.first.min(Nanos(now));
+        under_way.start = due.unwrap_or(now);
+        self.slots[usize::from(operation.slot)] = Some(under_way);
+        self.submit(&operation)?;
+        Ok(self.target.at_once(operation.kind))
+    }
+
+    fn submit(&mut self, operation: &Operation) -> Result<(), StorageError> {
+        self.queued = true;
+        self.target.submit(operation)
+    }
+
+    /// Whether an operation on the record is under way or is to start.
+    fn is_taken(&self, record: u64) -> bool {
+        self.is_under_way(record) || self.prepared.iter().any(|prepared| prepared.record == record)
     }
 
     fn is_under_way(&self, record: u64) -> bool {
@@ -331,8 +442,8 @@ impl<'a> Worker<'a> {
             under_way.syncing = true;
             self.slots[place] = Some(under_way);
             let flush = Operation { slot: end.slot, kind: Kind::Flush, file: 0, offset: 0, length: 0 };
-            self.target.submit(&flush)?;
-            if self.target.at_once() {
+            self.submit(&flush)?;
+            if self.target.at_once(Kind::Flush) {
                 let mut synced = Vec::with_capacity(1);
                 self.target.wait(0, &mut synced)?;
                 self.time.tell();
@@ -356,7 +467,7 @@ impl<'a> Worker<'a> {
         }
         self.recorder.ended(under_way.start, self.time.now, outcome, 0);
         self.slots[place] = None;
-        if self.free.is_empty() {
+        if !self.has_room() {
             self.available_since = self.time.now;
         }
         self.free.push(end.slot);
@@ -427,14 +538,14 @@ impl<'a> Worker<'a> {
         let wake = self.time.next_mark(&self.recorder);
         if !self.time.is_open() {
             // With room, more is to be started; at the end of the course there is none to start.
-            let idle = self.free.len() == self.slots.len();
+            let idle = self.is_idle();
             let more = now < self.time.stop && !self.free.is_empty() && !self.course.is_over();
             return (
                 if more || (idle && self.course.is_over()) { 0 } else { wake.saturating_sub(now) },
                 false,
             );
         }
-        let available = !self.free.is_empty();
+        let available = self.has_room();
         if let Some(start) = self.time.next_start() {
             let due = if available { start } else { start + self.job.timeout };
             if due <= wake {
@@ -492,149 +603,4 @@ fn refused(error: &SysError) -> StorageError {
 }
 
 #[cfg(test)]
-mod tests {
-    use vtax_plan::model::{StorageCache, StorageEngine, StorageOperation, StorageShape};
-    use vtax_units::{Bytes, Share};
-
-    use super::*;
-    use crate::Model;
-    use crate::family::storage::Facts;
-
-    const RECORD: u64 = 4096;
-    const TIMEOUT: u64 = 1_000_000;
-
-    /// Two buffers. What is submitted is under way until the test ends it.
-    struct Buffers([Vec<u8>; 2]);
-
-    impl Target for Buffers {
-        fn facts(&self) -> Facts {
-            Facts::default()
-        }
-
-        fn prepare(&mut self) -> Result<(), StorageError> {
-            Ok(())
-        }
-
-        fn buffer(&mut self, slot: u16) -> &mut [u8] {
-            &mut self.0[usize::from(slot)]
-        }
-
-        fn submit(&mut self, _: &Operation) -> Result<(), StorageError> {
-            Ok(())
-        }
-
-        fn wait(&mut self, _: u64, _: &mut Vec<Done>) -> Result<(), StorageError> {
-            Ok(())
-        }
-
-        fn first_failure(&self) -> Option<&str> {
-            None
-        }
-
-        fn remove(&mut self) -> Result<(), StorageError> {
-            Ok(())
-        }
-    }
-
-    fn step(operation: StorageOperation) -> StorageStep {
-        StorageStep {
-            shape: StorageShape {
-                file: Bytes(RECORD),
-                record: Bytes(RECORD),
-                processes: 1,
-                depth: 2,
-                engine: StorageEngine::IoUring,
-                direct: false,
-                sync: StorageSync::None,
-                verify: true,
-                dedupe: Share(0.0),
-                compressible: Share(0.0),
-                files: 1,
-            },
-            operation,
-            model: Model::Closed,
-            warmup: Nanos::ZERO,
-            duration: Nanos::from_secs(1),
-            once: false,
-            cache: StorageCache::AsIs,
-            seed: 1,
-            samples: false,
-            interval: Nanos::from_secs(1),
-            read_back: None,
-        }
-    }
-
-    /// A worker on one record, which was written once, with what it is to do.
-    fn with_worker(step: &StorageStep, act: impl FnOnce(Worker<'_>)) {
-        let duration = step.duration.0;
-        let job = Job {
-            step,
-            pattern: Pattern::new(1, Share(0.0), Share(0.0)),
-            window: Window { from: 0, to: duration, interval: duration },
-            timeout: TIMEOUT,
-            epoch: Nanos::ZERO,
-        };
-        let mut target = Buffers([vec![0; RECORD as usize], vec![0; RECORD as usize]]);
-        let (control, mut generations) = (Control::new(), Generations::new(1));
-        generations.written(1);
-        act(Worker::new(&job, &control, 0, &mut target, &mut generations, None));
-    }
-
-    /// The next operations are these.
-    fn turn(worker: &mut Worker<'_>, operation: StorageOperation) {
-        worker.course = Course::new(operation, 1, false, 1, 0);
-    }
-
-    #[test]
-    fn a_read_may_find_what_a_write_beside_it_writes() {
-        let step = step(StorageOperation::Mix { reads: 50 });
-        with_worker(&step, |mut worker| {
-            turn(&mut worker, StorageOperation::Mix { reads: 100 });
-            assert!(worker.begin(0, 0, None).unwrap());
-            // The only record there is: the write can take no other.
-            turn(&mut worker, StorageOperation::RandomWrite);
-            assert!(worker.begin(1, 0, None).unwrap());
-            let written = worker.target.buffer(1).to_vec();
-            // Half of it was there when the read came by.
-            worker.job.pattern.fill(worker.target.buffer(0), Place { worker: 0, file: 0, sector: 0 }, 1);
-            worker.target.buffer(0)[2048..].copy_from_slice(&written[2048..]);
-            worker.done = [1, 0].map(|slot| Done { slot, result: Ok(RECORD as u32) }).to_vec();
-            worker.take_done().unwrap();
-            let (verified, done) = (worker.verified, worker.process.operations);
-            assert_eq!((done, verified.records, verified.uncertain, verified.wrong()), (2, 1, 1, 0));
-        });
-    }
-
-    #[test]
-    fn writes_in_order_come_again_to_what_is_under_way() {
-        let step = step(StorageOperation::Rewrite);
-        with_worker(&step, |mut worker| {
-            assert!(worker.begin(0, 0, None).unwrap() && worker.begin(1, 0, None).unwrap());
-            worker.done = [1, 0].map(|slot| Done { slot, result: Ok(RECORD as u32) }).to_vec();
-            worker.take_done().unwrap();
-            let expected = worker.generations.expected(0);
-            assert_eq!(expected, Expected::Between { acknowledged: 2, newest: 3 }, "either may be there");
-        });
-    }
-
-    #[test]
-    fn what_takes_longer_than_it_may_has_failed_but_is_written() {
-        let step = step(StorageOperation::RandomWrite);
-        with_worker(&step, |mut worker| {
-            for (took, operations, late) in [(TIMEOUT, 1, 0), (TIMEOUT + 1, 1, 1)] {
-                worker.free.clear();
-                assert!(worker.begin(0, 0, None).unwrap());
-                worker.time.now = took;
-                worker.end(Done { slot: 0, result: Ok(RECORD as u32) }).unwrap();
-                let timed_out = FAILURES.iter().position(|failure| *failure == Failure::TimedOut).unwrap();
-                assert_eq!((worker.process.operations, worker.failures[timed_out]), (operations, late));
-                assert_eq!(worker.process.bytes, RECORD);
-            }
-            assert_eq!(worker.writes, (2, 2));
-            assert_eq!(worker.generations.expected(0), Expected::Generation(3));
-            worker.recorder.close();
-            let counts = &worker.recorder.intervals[0].counts;
-            assert_eq!((counts.ok, counts.errors.client_timeout), (1, 1));
-        });
-    }
-}
+mod tests;

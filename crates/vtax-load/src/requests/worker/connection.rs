@@ -4,7 +4,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
-use super::{BUFFER_BYTES, LANE_SHIFT, Worker};
+use super::{BUFFER_BYTES, INDEX_SHIFT, Worker};
 use crate::requests::dialogue::{Answer, Dialogue, Taken};
 use crate::requests::recorder::Outcome;
 use crate::requests::slots::Phase;
@@ -27,7 +27,7 @@ impl<D: Dialogue> Worker<'_, D> {
             Err(error) => return Err(error),
         }
         let slot = self.slots.get(id);
-        let token = u64::from(slot.generation) << 32 | u64::from(self.lane << LANE_SHIFT | id);
+        let token = u64::from(slot.generation) << 32 | u64::from(self.index << INDEX_SHIFT | id);
         let flags =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         epoll::add(self.events.epoll(), &fd, epoll::EventData::new_u64(token), flags)?;
@@ -36,40 +36,40 @@ impl<D: Dialogue> Worker<'_, D> {
         slot.greeting = false;
         slot.served = 0;
         self.connecting += 1;
-        if D::SPEAKS {
-            self.dialogue.began(&mut slot.dialogue);
+        if D::SENDS_BESIDES_REQUESTS {
+            self.dialogue.connecting(&mut slot.dialogue);
         }
         Ok(())
     }
 
-    /// Tells a dialogue that speaks the time as it is: it takes the times of connections and their greetings.
+    /// Tells a dialogue that sends besides its requests the time as it is: it takes the times of connections and their greetings.
     pub(super) fn tell_dialogue(&mut self) {
-        if D::SPEAKS {
+        if D::SENDS_BESIDES_REQUESTS {
             self.time.tell();
-            self.dialogue.tell(self.time.now);
+            self.dialogue.set_now(self.time.now);
         }
     }
 
     /// Sends what was written for a slot, right after connect(2) too: on the same machine the handshake is
     /// often over by then. What the kernel doesn't take now is kept.
     pub(super) fn flush(&mut self, id: u32) {
-        if !D::ANY_ORDER || !self.out.is_empty() {
+        if !D::ANSWERS_IN_ANY_ORDER || !self.out.is_empty() {
             self.put(id);
         }
-        if D::SPEAKS {
-            self.speak(id);
+        if D::SENDS_BESIDES_REQUESTS {
+            self.send_besides(id);
         }
         self.list_busy(id);
     }
 
     /// Sends what the dialogue has to say besides requests, as long as the kernel takes it.
-    pub(super) fn speak(&mut self, id: u32) {
+    pub(super) fn send_besides(&mut self, id: u32) {
         loop {
             let slot = self.slots.get(id);
             if slot.fd.is_none() || !slot.unsent.is_empty() {
                 return;
             }
-            self.dialogue.speak(&mut slot.dialogue, &mut self.out);
+            self.dialogue.write_besides(&mut slot.dialogue, &mut self.out);
             if self.out.is_empty() {
                 return;
             }
@@ -112,7 +112,7 @@ impl<D: Dialogue> Worker<'_, D> {
                     slot.fresh = false;
                     self.connecting -= 1;
                     self.recorder.connected(self.time.now);
-                    if D::SPEAKS {
+                    if D::SENDS_BESIDES_REQUESTS {
                         self.dialogue.connected(&mut slot.dialogue);
                     }
                 }
@@ -124,7 +124,7 @@ impl<D: Dialogue> Worker<'_, D> {
     }
 
     pub(super) fn event(&mut self, token: u64, flags: epoll::EventFlags) {
-        let (id, generation) = (token as u32 & ((1 << LANE_SHIFT) - 1), (token >> 32) as u32);
+        let (id, generation) = (token as u32 & ((1 << INDEX_SHIFT) - 1), (token >> 32) as u32);
         let broken = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
         let ended = broken || flags.contains(epoll::EventFlags::RDHUP);
         let readable = ended || flags.contains(epoll::EventFlags::IN);
@@ -136,8 +136,8 @@ impl<D: Dialogue> Worker<'_, D> {
         let slot = self.slots.get(id);
         if !slot.unsent.is_empty() && (broken || flags.contains(epoll::EventFlags::OUT)) {
             self.transmit(id);
-            if D::SPEAKS {
-                self.speak(id);
+            if D::SENDS_BESIDES_REQUESTS {
+                self.send_besides(id);
             }
         }
         let slot = self.slots.get(id);
@@ -147,12 +147,12 @@ impl<D: Dialogue> Worker<'_, D> {
         }
         match slot.phase {
             Phase::Busy if readable => self.receive(id, ended),
-            Phase::Ready if D::ANY_ORDER && readable => self.receive(id, ended),
+            Phase::Ready if D::ANSWERS_IN_ANY_ORDER && readable => self.receive(id, ended),
             Phase::Opening if broken => {
                 self.close(id, false);
                 self.park(id, Phase::Paused);
             }
-            Phase::Opening if D::SPEAKS => self.greet(id, readable),
+            Phase::Opening if D::SENDS_BESIDES_REQUESTS => self.greet(id, readable),
             Phase::Opening => {
                 slot.fresh = false;
                 self.connecting -= 1;
@@ -160,9 +160,9 @@ impl<D: Dialogue> Worker<'_, D> {
                 self.release(id);
             }
             // What a peer says last comes before its end.
-            Phase::Closing if D::SPEAKS && !ended => {}
+            Phase::Closing if D::SENDS_BESIDES_REQUESTS && !ended => {}
             Phase::Closing if readable => {
-                if D::SPEAKS
+                if D::SENDS_BESIDES_REQUESTS
                     && let Some(fd) = &slot.fd
                 {
                     // Left unread, what the peer said last would reset the connection.
@@ -172,7 +172,7 @@ impl<D: Dialogue> Worker<'_, D> {
                 self.close(id, false);
                 self.release(id);
             }
-            Phase::Ready | Phase::Thinking if D::SPEAKS && readable => self.heed(id),
+            Phase::Ready | Phase::Thinking if D::SENDS_BESIDES_REQUESTS && readable => self.heed(id),
             // The server ends an idle connection, or sends what was not asked for. The slot stays
             // among the idle ones and connects anew when its turn comes.
             Phase::Ready if readable => self.close(id, true),
@@ -192,7 +192,7 @@ impl<D: Dialogue> Worker<'_, D> {
         if readable {
             self.heed(id);
         }
-        self.speak(id);
+        self.send_besides(id);
         let slot = self.slots.get(id);
         // It may have ended meanwhile, and was given back then.
         if slot.phase != Phase::Opening {
@@ -223,7 +223,7 @@ impl<D: Dialogue> Worker<'_, D> {
             }
             self.recorder.received(self.time.now, got);
             match self.dialogue.take(&mut slot.dialogue, &mut self.buffer[..got]) {
-                Ok(Taken { answer: None, .. }) => self.speak(id),
+                Ok(Taken { answer: None, .. }) => self.send_besides(id),
                 // Nothing was asked.
                 Ok(_) | Err(_) => return self.close(id, true),
             }
@@ -246,8 +246,8 @@ impl<D: Dialogue> Worker<'_, D> {
                 Err(error) => return self.end(id, outcome_of(error), false),
             };
             self.time.tell();
-            if D::SPEAKS {
-                self.dialogue.tell(self.time.now);
+            if D::SENDS_BESIDES_REQUESTS {
+                self.dialogue.set_now(self.time.now);
             }
             self.recorder.received(self.time.now, got);
             let open = match got {
@@ -257,11 +257,11 @@ impl<D: Dialogue> Worker<'_, D> {
                     let answer = self.dialogue.skip(&mut slot.dialogue, got as u64);
                     answer.is_none_or(|answer| self.answered(id, answer, ended))
                 }
-                _ if D::ANY_ORDER => self.read_streams(id, got),
+                _ if D::ANSWERS_IN_ANY_ORDER => self.read_streams(id, got),
                 _ => self.read(id, got, ended),
             };
-            if D::SPEAKS && open {
-                self.speak(id);
+            if D::SENDS_BESIDES_REQUESTS && open {
+                self.send_besides(id);
             }
             // Edge triggered: a short read means that all was read, unless the end follows.
             if !open || (got < room && !ended) {
@@ -325,15 +325,15 @@ impl<D: Dialogue> Worker<'_, D> {
         // An answer before the whole request was sent leaves the connection in an unknown state.
         let sent = slot.unsent.is_empty();
         let last = slot.served >= self.job.per_connection;
-        if D::SPEAKS
-            && let Some(pause) = self.dialogue.follows(&mut slot.dialogue)
+        if D::SENDS_BESIDES_REQUESTS
+            && let Some(pause) = self.dialogue.next_request_in(&mut slot.dialogue)
         {
             if ended || !sent || last || !answer.keep {
                 self.close(id, false);
             }
             self.think(id, pause);
             // Such as the answer to what the server asked in passing.
-            self.speak(id);
+            self.send_besides(id);
         } else if ended || !sent {
             self.close(id, false);
             self.release(id);
@@ -367,7 +367,7 @@ impl<D: Dialogue> Worker<'_, D> {
 
     /// A request of a slot ends, the oldest where their order matters; its start.
     fn pop(&mut self, id: u32) -> Option<u64> {
-        if D::ANY_ORDER { self.slots.take_any(id) } else { self.slots.pop(id) }
+        if D::ANSWERS_IN_ANY_ORDER { self.slots.take_any(id) } else { self.slots.pop(id) }
     }
 
     pub(super) fn park(&mut self, id: u32, phase: Phase) {

@@ -5,7 +5,7 @@
 //! process simply isn't asked for the next one until it has gone out or timed out.
 
 mod connection;
-mod crew;
+mod group;
 mod streams;
 
 use std::cmp::Reverse;
@@ -16,13 +16,13 @@ use vtax_sys::SysError;
 use vtax_units::Nanos;
 
 pub(crate) use self::connection::outcome_of;
-pub(crate) use self::crew::Crew;
+pub(crate) use self::group::WorkerGroup;
 use super::dialogue::Dialogue;
-use super::recorder::{Outcome, Recorder, Window};
+use super::recorder::{Lateness, Outcome, Recorder, Window};
 use super::slots::{Phase, Slots};
 use super::timetable::{Finding, Timetable, time_since};
 use crate::drive::{EventLoop, Rest};
-use crate::{Arrivals, Control};
+use crate::{Control, StartTimes};
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
@@ -35,8 +35,8 @@ const STARTS_MAX: u32 = 64;
 /// Connection attempts of a closed loop under way at once; more would overflow the backlog of an
 /// ordinary server (511 for nginx), and a dropped SYN costs a second.
 const CONNECTING_MAX: u32 = 128;
-/// Bits of an event's token for the slot, below those for the lane: more slots than any load has connections.
-const LANE_SHIFT: u32 = 24;
+/// Bits of an event's token for the slot, below those for the worker's index: more slots than any load has connections.
+const INDEX_SHIFT: u32 = 24;
 
 /// What all workers of a load have in common.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(crate) struct Worker<'a, D: Dialogue> {
     job: &'a Job,
     dialogue: D,
     /// Its place among those that share its thread, by which its events are told from theirs.
-    lane: u32,
+    index: u32,
     events: EventLoop,
     buffer: Box<[u8]>,
     /// Requests that are about to be sent.
@@ -100,18 +100,19 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         control: &'a Control,
         dialogue: D,
         connections: u32,
-        arrivals: Option<Arrivals>,
+        arrivals: Option<StartTimes>,
         recorder: Recorder,
-        (lane, events): (u32, EventLoop),
+        (index, events): (u32, EventLoop),
     ) -> Self {
+        let may_think = if D::SENDS_BESIDES_REQUESTS { connections as usize } else { 0 };
         Self {
             job,
-            lane,
+            index,
             events,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             out: Vec::with_capacity(OUT_BYTES),
             slots: Slots::new(connections, dialogue.depth()),
-            thinking: BinaryHeap::with_capacity(if D::SPEAKS { connections as usize } else { 0 }),
+            thinking: BinaryHeap::with_capacity(may_think),
             dialogue,
             idle: VecDeque::with_capacity(connections as usize),
             free: (0..connections).rev().collect(),
@@ -140,11 +141,11 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         if let Some(opening) = self.opening {
             self.open_ahead(opening);
         }
-        if D::SPEAKS {
-            self.dialogue.tell(self.time.now);
+        if D::SENDS_BESIDES_REQUESTS {
+            self.dialogue.set_now(self.time.now);
             self.go_on_with_sessions();
         }
-        if D::ANY_ORDER {
+        if D::ANSWERS_IN_ANY_ORDER {
             self.send_again();
         }
         if !self.time.is_open() {
@@ -158,8 +159,8 @@ impl<'a, D: Dialogue> Worker<'a, D> {
                 self.recorder.missed(start, available && self.available_since <= start);
             } else {
                 let Some(id) = self.take_idle().or_else(|| self.free.pop()) else { return };
-                let own = self.time.now - start.max(self.available_since).min(self.time.now);
-                if self.begin(id, start, Some((self.time.now - start, own))) {
+                let late = Lateness::of(start, self.available_since, self.time.now);
+                if self.begin(id, start, Some(late)) {
                     self.flush(id);
                 }
                 self.time.tell();
@@ -177,7 +178,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             }
             self.thinking.pop();
             let late = self.time.now - due;
-            let late = self.time.is_open().then_some((late, late));
+            let late = self.time.is_open().then_some(Lateness { total: late, own: late });
             if self.begin(id, due, late) {
                 self.flush(id);
             }
@@ -230,7 +231,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
 
     /// A slot that has room, which leaves the list.
     fn take_idle(&mut self) -> Option<u32> {
-        if D::ANY_ORDER {
+        if D::ANSWERS_IN_ANY_ORDER {
             return self.take_open();
         }
         let id = self.idle.pop_back()?;
@@ -243,7 +244,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         let slot = self.slots.get(id);
         slot.phase == Phase::Busy
             && slot.served < self.job.per_connection
-            && (!D::ANY_ORDER || self.dialogue.has_room(&slot.dialogue))
+            && (!D::ANSWERS_IN_ANY_ORDER || self.dialogue.has_room(&slot.dialogue))
             && self.slots.has_room(id)
     }
 
@@ -255,7 +256,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         }
     }
 
-    /// The same where an answer has made the room: until then starts may have waited for it.
+    /// Lists a connection in which an answer has made room: until then starts may have waited for it.
     fn list_again(&mut self, id: u32) {
         let none = !self.is_available();
         self.list_busy(id);
@@ -275,7 +276,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             if start + self.job.timeout > self.time.now {
                 break;
             }
-            if !D::ANY_ORDER || !self.give_up(id) {
+            if !D::ANSWERS_IN_ANY_ORDER || !self.give_up(id) {
                 self.end(id, Outcome::ClientTimeout, false);
             }
         }
@@ -296,7 +297,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         if let Some((_, start)) = self.slots.oldest() {
             wake = wake.min(start + self.job.timeout);
         }
-        if D::ANY_ORDER
+        if D::ANSWERS_IN_ANY_ORDER
             && let Some(start) = self.again.front()
         {
             wake = wake.min(start + self.job.timeout);
@@ -305,7 +306,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
             wake = wake.min(until);
         }
         let mut follows = None;
-        if D::SPEAKS
+        if D::SENDS_BESIDES_REQUESTS
             && let Some(Reverse((due, _))) = self.thinking.peek().copied()
         {
             follows = Some(due).filter(|due| *due < self.time.stop.min(wake));
@@ -327,17 +328,17 @@ impl<'a, D: Dialogue> Worker<'a, D> {
 
     /// Starts a request on a slot that has room; what is to be sent is in `out` then. False where the slot
     /// can't be connected, which ends the request.
-    fn begin(&mut self, id: u32, start: u64, late: Option<(u64, u64)>) -> bool {
+    fn begin(&mut self, id: u32, start: u64, late: Option<Lateness>) -> bool {
         self.recorder.started(start, late);
         self.ask(id, start)
     }
 
-    /// The same of a request that is counted already.
+    /// Sends a request that is counted already.
     fn ask(&mut self, id: u32, start: u64) -> bool {
         let slot = self.slots.get(id);
         slot.phase = Phase::Busy;
         let open = slot.fd.is_some();
-        if D::ANY_ORDER {
+        if D::ANSWERS_IN_ANY_ORDER {
             let place = self.dialogue.place(&mut slot.dialogue);
             self.slots.put(id, place, start);
         } else {
@@ -360,7 +361,7 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         let details = self.dialogue.details();
         while let Some((id, start)) = self.slots.oldest() {
             self.recorder.cut_short(start);
-            match self.slots.oldest_place().filter(|_| D::ANY_ORDER) {
+            match self.slots.oldest_place().filter(|_| D::ANSWERS_IN_ANY_ORDER) {
                 Some(place) => self.slots.take(id, place),
                 None => self.slots.pop(id),
             };

@@ -90,7 +90,7 @@ impl<D: Dialogue> Worker<'_, D> {
         let generation = slot.generation;
         let Some(start) = self.slots.take(id, place) else { return false };
         self.recorder.ended(start, self.time.now, Outcome::ClientTimeout, 0);
-        self.speak(id);
+        self.send_besides(id);
         // Sending may have ended it.
         if self.slots.get(id).generation == generation {
             self.go_on_with(id);

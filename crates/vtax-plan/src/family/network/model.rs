@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 
-use crate::model::load::Arrivals;
+use crate::model::load::ArrivalProcess;
 
 /// Tests that are made one after the other on the testbed of each trial, in an order drawn for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -150,7 +150,7 @@ pub struct PingTest {
     /// Probes per second, whatever comes back.
     pub rate: Rate,
     /// Gaps between them.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalProcess,
     /// Payload in bytes.
     pub size: u32,
     /// A probe not answered within this time is lost.
@@ -207,7 +207,7 @@ pub enum VoiceLaw {
 }
 
 impl VoiceLaw {
-    /// The same, as it is on the wire.
+    /// The law as it is on the wire.
     #[must_use]
     pub const fn law(self) -> vtax_wire::rtp::Law {
         match self {

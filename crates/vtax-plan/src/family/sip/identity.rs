@@ -47,7 +47,7 @@ pub enum FormatError {
     Character {
         /// The character.
         character: char,
-        /// Of what.
+        /// What it stands in, such as `public identity`.
         what: &'static str,
     },
 }
@@ -66,14 +66,14 @@ pub enum SubscribersError {
         what: &'static str,
         /// As it was given.
         text: String,
-        /// Why.
+        /// What is wrong with its format.
         #[source]
         source: FormatError,
     },
     /// Several subscribers would be one.
     #[error("the {what} `{text}` holds no number, so all {count} subscribers would share it; add `%06d`")]
     Shared {
-        /// Which.
+        /// What of the subscribers, such as `public identity`.
         what: &'static str,
         /// As it was given.
         text: String,

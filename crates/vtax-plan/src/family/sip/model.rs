@@ -7,7 +7,7 @@ use vtax_units::{Bytes, Nanos, Rate, Share};
 
 use super::script::model::is_false;
 use crate::family::ftp::model::TlsVersion;
-use crate::model::load::Arrivals;
+use crate::model::load::ArrivalProcess;
 
 /// Who a SIP service knows. Subscriber `i` (from 0) has the identities and the password that the
 /// formats give for `i`: `%d` or `%06d` stands for it, at most once; `%%` is a percent sign.
@@ -235,7 +235,7 @@ impl Default for SipTls {
 /// One scenario's part in the mix.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MixPart {
-    /// Which.
+    /// The scenario.
     pub scenario: Scenario,
     /// Its share of all attempts.
     pub share: Share,
@@ -388,7 +388,7 @@ pub struct ImsMeasure {
     /// Time at the start of each step that doesn't count.
     pub transient: Nanos,
     /// Arrival process.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalProcess,
     /// Share of a step's scenarios that may be inadequately handled, all kinds together.
     pub ihs_limit: Share,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos, Rate, Share};
 
-use crate::model::load::Arrivals;
+use crate::model::load::ArrivalProcess;
 
 /// Tests that are made one after the other in each trial, in the plan's order: a read needs what was written before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ pub struct StorageRate {
     /// Operations per second, all processes together.
     pub rate: Rate,
     /// Gaps between them.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalProcess,
 }
 
 /// The files of a test and how they are accessed.
@@ -111,15 +111,15 @@ impl StorageShape {
 pub enum StorageOperation {
     /// A new file from its beginning to its end.
     Write,
-    /// The same over what is there.
+    /// A file that is there, overwritten from its beginning to its end.
     Rewrite,
     /// From the beginning to the end.
     Read,
-    /// The same again: what caches hold shows.
+    /// A file that was just read, from the beginning to the end: what caches hold shows.
     ReRead,
     /// Records drawn evenly.
     RandomRead,
-    /// The same, written.
+    /// Records drawn evenly, written.
     RandomWrite,
     /// From the end to the beginning.
     BackwardRead,
@@ -127,8 +127,8 @@ pub enum StorageOperation {
     StridedRead,
     /// Records drawn evenly, so many of them read.
     Mix {
-        /// Share of the operations that read.
-        reads: Share100,
+        /// Share of the operations that read, in whole percents, so that it can be compared and be part of a name.
+        reads: u8,
     },
     /// New small files.
     Create,
@@ -137,9 +137,6 @@ pub enum StorageOperation {
     /// Removes them.
     Remove,
 }
-
-/// A share in whole percents, so that it can be compared and be part of a name.
-pub type Share100 = u8;
 
 impl StorageOperation {
     /// The word in plans, on the command line and in names of tests.
@@ -350,6 +347,19 @@ pub enum DiskBus {
     Ide,
 }
 
+impl DiskBus {
+    /// The word in plans.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Virtio => "virtio",
+            Self::Scsi => "scsi",
+            Self::Nvme => "nvme",
+            Self::Ide => "ide",
+        }
+    }
+}
+
 /// Format of a virtual disk's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -360,6 +370,17 @@ pub enum DiskFormat {
     Qcow2,
 }
 
+impl DiskFormat {
+    /// The word in plans.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Qcow2 => "qcow2",
+        }
+    }
+}
+
 /// Whether a virtual disk's file has all its blocks from the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -368,6 +389,17 @@ pub enum DiskAllocation {
     Full,
     /// It gets them as they are written: a growing disk.
     Sparse,
+}
+
+impl DiskAllocation {
+    /// The word in plans.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Sparse => "sparse",
+        }
+    }
 }
 
 /// What the host's page cache does for a virtual disk (QEMU's `cache=`).
@@ -382,6 +414,18 @@ pub enum DiskCache {
     Writethrough,
 }
 
+impl DiskCache {
+    /// The word in plans.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Writeback => "writeback",
+            Self::Writethrough => "writethrough",
+        }
+    }
+}
+
 /// How QEMU reads and writes a virtual disk's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -392,6 +436,18 @@ pub enum DiskAio {
     Native,
     /// io_uring.
     IoUring,
+}
+
+impl DiskAio {
+    /// The word in plans.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Threads => "threads",
+            Self::Native => "native",
+            Self::IoUring => "io-uring",
+        }
+    }
 }
 
 /// Every test of a storage workload, one after the other.

@@ -2,14 +2,15 @@
 
 use vtax_units::Bytes;
 
-use super::model::{StorageAccess, StorageCache};
+use super::model::{StorageAccess, StorageCache, StorageWorkload};
 use super::raw::StorageRaw;
 use crate::diagnose::Report;
 use crate::model::{
     Cell, EnvironmentKind, GaneshaBackend, GaneshaOptions, Protocol, Service, ServiceKind, StorageTest,
+    Workload,
 };
 use crate::raw::WorkloadRaw;
-use crate::resolve::variants::Named;
+use crate::resolve::variants::{Named, Variants};
 
 /// What ext4 takes of a unit for itself, at least.
 const FILE_SYSTEM: u64 = 24 << 20;
@@ -25,6 +26,39 @@ pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], 
         let variants = service.variants.0.iter().map(|variant| &variant.value.kind);
         if let Some((message, help)) = variants.filter_map(|kind| misfit(kind, storage)).next() {
             report.error(service.span, format!("`{}` {message}", service.name)).help(help);
+        }
+    }
+}
+
+/// Leaves out tests of names whose cache is to be cold, unless each service's files are mounted: pages of files are dropped, but what
+/// the kernel knows of names it forgets only where a volume is mounted anew. All cells have the same tests.
+pub(crate) fn leave_out_cold_names(
+    raw: &WorkloadRaw,
+    workloads: &mut Variants<Workload>,
+    services: &[Named<Service>],
+    report: &mut Report,
+) {
+    let WorkloadRaw::Storage(storage) = raw else { return };
+    let kinds = || services.iter().flat_map(|service| &service.variants.0).map(|variant| &variant.value.kind);
+    let is_mounted = |workload: &StorageWorkload| {
+        kinds().all(|kind| workload.access_to(kind) == Some(StorageAccess::Mounted))
+    };
+    let of_storage = |workload: &Workload| matches!(workload, Workload::Storage(it) if is_mounted(it));
+    if workloads.0.iter().all(|variant| of_storage(&variant.value)) {
+        return;
+    }
+    for variant in &mut workloads.0 {
+        let Workload::Storage(workload) = &mut variant.value else { continue };
+        let count = workload.tests.len();
+        workload.tests.retain(|test| test.cache != StorageCache::Cold || !test.operation.of_names());
+        if workload.tests.is_empty() && count > 0 {
+            report
+                .error(
+                    storage.cache.span,
+                    "names are forgotten only where a volume is mounted anew, so it can't be `cold` for `create`, `list` and `remove`",
+                )
+                .help("write `access: mounted` with services that are mounted, or leave out one of both");
+            return;
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn users(all: &[Compared<'_>]) -> Markup {
     for compared in all {
         let mut table = PlainTable::new("", &columns);
         for found in &compared.found {
-            let value = |metric: &str, unit: &str| told(found.value(metric), |v| quantity(v, unit));
+            let value = |metric: &str, unit: &str| or_empty(found.value(metric), |v| quantity(v, unit));
             let percentile =
                 |quantile| found.percentile(quantile).map_or_else(|| "too few".to_owned(), duration);
             let cells = [
@@ -76,14 +76,14 @@ fn by_kind(found: &[Found<'_>]) -> Markup {
     columns.extend(Kind::ALL.map(|kind| (kind.word(), true)));
     let mut table = PlainTable::new("", &columns);
     for found in found {
-        let medians = Kind::ALL.map(|kind| told(found.value(median_of(kind)), duration));
+        let medians = Kind::ALL.map(|kind| or_empty(found.value(median_of(kind)), duration));
         table.push(&found.label, [found.measure.to_owned()].into_iter().chain(medians));
     }
     table.finish()
 }
 
 /// A figure, or nothing.
-fn told(value: Option<f64>, words: impl Fn(f64) -> String) -> String {
+fn or_empty(value: Option<f64>, words: impl Fn(f64) -> String) -> String {
     value.map_or_else(String::new, words)
 }
 

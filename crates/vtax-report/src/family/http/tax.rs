@@ -94,20 +94,20 @@ fn records(
 
 /// A handshake's part, and where connections have a limit, by which.
 fn handshake(cost: f64, most: Option<u32>) -> String {
-    let told = signed(cost);
+    let text = signed(cost);
     match most {
-        None => told,
-        Some(most) => format!("{told}, by connections of {most} requests"),
+        None => text,
+        Some(most) => format!("{text}, by connections of {most} requests"),
     }
 }
 
 /// Keys of a workload that [`words_of`] tells.
 const OF_TLS: [&str; 4] = ["tls", "cipher", "group", "resume"];
 
-/// Where a cell is, its target where the plan has several, and what else tells it from others, but for TLS and what else is `told`.
-pub(super) fn place(context: &Context, cell: &Cell, own: &HttpWorkload, told: &[&str]) -> String {
-    let told: Vec<&str> = OF_TLS.iter().chain(&["target"]).chain(told).copied().collect();
-    let label = context.data.place_but_for(cell, &told);
+/// Where a cell is, its target where the plan has several, and what else tells it from others, but for TLS and the parameters in `left_out`.
+pub(super) fn place(context: &Context, cell: &Cell, own: &HttpWorkload, left_out: &[&str]) -> String {
+    let left_out: Vec<&str> = OF_TLS.iter().chain(&["target"]).chain(left_out).copied().collect();
+    let label = context.data.place_but_for(cell, &left_out);
     let mut all = context.data.plan.cells.iter().filter_map(http);
     if all.any(|other| other.target != own.target) { format!("{label}, {}", own.target) } else { label }
 }

@@ -4,6 +4,7 @@
 use vtax_load::http::HttpDetails;
 use vtax_load::{LatencyHistogram, LoadResult};
 use vtax_store::record::{CapacityOutcome, Finding, TrialRecord};
+use vtax_units::counted;
 
 use crate::format::{quantity, range};
 use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower};
@@ -112,18 +113,17 @@ pub(crate) fn values(found: &CapacityOutcome) -> Option<Value> {
 
 /// In requests per second, without the unit: `23.1k–24.2k`, `below 500`, `≥ 8000`.
 pub(crate) fn bracket(found: &CapacityOutcome) -> String {
-    let told = match found.upper {
+    let text = match found.upper {
         Some(upper) if found.lower.0 > 0.0 => range(found.lower.0, (found.lower.0, upper.0), "req/s"),
         Some(upper) => format!("below {}", quantity(upper.0, "req/s")),
         None => format!("≥ {}", quantity(found.lower.0, "req/s")),
     };
-    told.strip_suffix(" req/s").map_or_else(|| told.clone(), str::to_owned)
+    text.strip_suffix(" req/s").map_or_else(|| text.clone(), str::to_owned)
 }
 
 /// What a search found, in a few words.
-pub(crate) fn told(found: &CapacityOutcome) -> String {
-    let steps = found.steps.len();
-    format!("{} req/s, {steps} step{}", bracket(found), if steps == 1 { "" } else { "s" })
+pub(crate) fn describe_capacity(found: &CapacityOutcome) -> String {
+    format!("{} req/s, {}", bracket(found), counted(found.steps.len(), "step"))
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
             (found(8000.0, None), "≥ 8000"),
         ] {
             assert_eq!(bracket(&outcome), text);
-            assert_eq!(told(&outcome), format!("{text} req/s, 0 steps"));
+            assert_eq!(describe_capacity(&outcome), format!("{text} req/s, 0 steps"));
         }
     }
 }

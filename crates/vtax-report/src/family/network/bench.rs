@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vtax_load::network::{NetworkResult, PingResult, RrResult, TcpFlow, UdpResult, VoiceResult};
 use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkMeasure, NetworkTest, NetworkTestKind, Workload};
 use vtax_store::record::{Observation, TrialRecord, Validity};
-use vtax_units::Nanos;
+use vtax_units::{Nanos, fact};
 
 use super::study::{self, Study};
 use super::trial::{flow, result};
@@ -91,7 +91,8 @@ pub(crate) struct Link<'a> {
 impl<'a> Link<'a> {
     /// Whether interfaces could leave segmentation to others: what was built may not allow it although the plan does.
     pub(crate) fn has_offloads(&self) -> bool {
-        let refused = |t: &&TrialRecord| t.facts.get("path.offloads").is_some_and(|told| told == "false");
+        let refused =
+            |t: &&TrialRecord| t.facts.get(fact::PATH_OFFLOADS).is_some_and(|value| value == "false");
         self.cell.path.offloads && !self.trials.iter().any(refused)
     }
 

@@ -9,6 +9,7 @@ use vtax_load::network::{
 use vtax_plan::model::NetworkTestKind;
 use vtax_stats::describe;
 use vtax_store::network::CountedBy;
+use vtax_units::{counted, fact};
 
 use super::bench::{Bench, Link, Links, Test};
 use super::checks::{Sample, Witness, agreement, sample};
@@ -365,7 +366,7 @@ fn counts(bench: &Bench<'_>) -> Markup {
         for (worst, count) in found.worst {
             match worst {
                 Some(worst) => {
-                    let tip = format!("{count} count{}", if count == 1 { "" } else { "s" });
+                    let tip = counted(count, "count");
                     table.element("td", &[("class", "n"), ("title", &tip)], &share(worst));
                 }
                 None => {
@@ -441,11 +442,11 @@ fn span(rising: &[f64], text: impl Fn(f64) -> String) -> String {
 /// How a value reads.
 type Text = fn(f64) -> String;
 
-/// What is proved of an emulated wire: the fact's name and how its values read.
+/// What is proved of an emulated wire: its word in facts, and how its values read.
 const PROVED: [(&str, Text); 3] = [
-    ("goodput_bits", |v| format!("{:.1} Mbit/s", v / 1e6)),
-    ("delay_ns", duration),
-    ("loss", |v| quantity(v, "1")),
+    (fact::PROOF_GOODPUT, |v| format!("{:.1} Mbit/s", v / 1e6)),
+    (fact::PROOF_DELAY, duration),
+    (fact::PROOF_LOSS, |v| quantity(v, "1")),
 ];
 
 /// What emulated wires were asked for and proved to be.
@@ -457,8 +458,8 @@ fn proofs(bench: &Bench<'_>) -> Markup {
         let rate = link.cell.path.rate.map_or_else(String::new, |r| quantity(r.0 as f64, "bit/s"));
         rows.element("td", &[("class", "n")], &rate);
         for (what, text) in PROVED {
-            let asked = proved(link, &format!("{what}_asked"));
-            let found = proved(link, what);
+            let asked = fact_values(link, &fact::asked(what));
+            let found = fact_values(link, &fact::proved(what));
             let off = asked
                 .last()
                 .and_then(|asked| Some((asked, found.iter().map(|f| (f - asked).abs()).reduce(f64::max)?)));
@@ -485,9 +486,8 @@ fn proofs(bench: &Bench<'_>) -> Markup {
 }
 
 /// What trials tell of a wire, in rising order.
-fn proved(link: &Link<'_>, what: &str) -> Vec<f64> {
-    let name = format!("path.proof.{what}");
-    let values = link.trials.iter().filter_map(|t| t.facts.get(&name)?.parse::<f64>().ok());
+fn fact_values(link: &Link<'_>, name: &str) -> Vec<f64> {
+    let values = link.trials.iter().filter_map(|t| t.facts.get(name)?.parse::<f64>().ok());
     let mut values: Vec<f64> = values.filter(|v| v.is_finite()).collect();
     values.sort_by(f64::total_cmp);
     values
@@ -533,9 +533,8 @@ fn one_or_range(values: &BTreeSet<&str>) -> String {
 fn facts(link: &Link<'_>) -> String {
     let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (name, value) in link.trials.iter().flat_map(|t| &t.facts) {
-        if let Some(name) =
-            name.strip_prefix("path.").filter(|n| !SHOWN.contains(n) && !n.starts_with("proof."))
-        {
+        let is_proof = name.starts_with(fact::PATH_PROOF);
+        if let Some(name) = name.strip_prefix(fact::PATH).filter(|n| !is_proof && !SHOWN.contains(n)) {
             all.entry(name).or_default().insert(value);
         }
     }
@@ -551,11 +550,11 @@ mod tests {
 
     #[test]
     fn facts_that_differ_are_told_as_a_range_or_counted() {
-        let told = |values: &[&str]| one_or_range(&values.iter().copied().collect());
-        assert_eq!(told(&["on"]), "on");
-        assert_eq!(told(&["0.3", "0.042", "11"]), "0.042 to 11");
-        assert_eq!(told(&["25", "none", "on"]), "25 and 2 others");
-        assert_eq!(told(&["none", "on"]), "none and 1 other");
-        assert_eq!(told(&[]), "");
+        let text = |values: &[&str]| one_or_range(&values.iter().copied().collect());
+        assert_eq!(text(&["on"]), "on");
+        assert_eq!(text(&["0.3", "0.042", "11"]), "0.042 to 11");
+        assert_eq!(text(&["25", "none", "on"]), "25 and 2 others");
+        assert_eq!(text(&["none", "on"]), "none and 1 other");
+        assert_eq!(text(&[]), "");
     }
 }

@@ -27,24 +27,24 @@ pub(super) fn paths(data: &RunData, all: &[&Comparison]) -> String {
     let of = |verdict: Verdict| of_verdict(data, &found, verdict);
     let words = [Verdict::Worse, Verdict::Better, Verdict::Equivalent, Verdict::Inconclusive];
     let sentences: Vec<String> = words.into_iter().filter_map(of).collect();
-    let told = format!("Against {baselines}, {name}, in TCP goodput: {}.", sentences.join(". "));
+    let tcp = format!("Against {baselines}, {name}, in TCP goodput: {}.", sentences.join(". "));
     if tests.len() == 1 {
-        return told;
+        return tcp;
     }
     let count = |verdict: Verdict| {
         let n = all.iter().filter(|c| c.verdict == verdict).count();
         (n > 0).then(|| format!("{n} {}", word(verdict)))
     };
     let counts: Vec<String> = words.into_iter().filter_map(count).collect();
-    format!("{told} Of all {} comparisons in {} tests: {}.", all.len(), tests.len(), counts.join(", "))
+    format!("{tcp} Of all {} comparisons in {} tests: {}.", all.len(), tests.len(), counts.join(", "))
 }
 
 /// `3 are worse, from 1/8.6 as much (vm-vm) to 12 % less (ovs)`.
 fn of_verdict(data: &RunData, found: &[&Comparison], verdict: Verdict) -> Option<String> {
-    let told: Vec<&&Comparison> = found.iter().filter(|c| c.verdict == verdict).collect();
+    let own: Vec<&&Comparison> = found.iter().filter(|c| c.verdict == verdict).collect();
     let label = |c: &Comparison| data.spelt_out(&c.cell).unwrap_or_default();
     // Goodput is better where there is more of it, so its own ratio is the tax turned around.
-    let mut much: Vec<(f64, String)> = told.iter().filter_map(|c| Some((1.0 / c.tax?, label(c)))).collect();
+    let mut much: Vec<(f64, String)> = own.iter().filter_map(|c| Some((1.0 / c.tax?, label(c)))).collect();
     much.sort_by(|a, b| a.0.total_cmp(&b.0));
     let said = |(ratio, label): &(f64, String)| format!("{} ({label})", format::much(*ratio, ""));
     let span = match much.as_slice() {
@@ -52,8 +52,8 @@ fn of_verdict(data: &RunData, found: &[&Comparison], verdict: Verdict) -> Option
         [one] => format!(", {}", said(one)),
         [least, .., most] => format!(", from {} to {}", said(least), said(most)),
     };
-    let are = if told.len() == 1 { "is" } else { "are" };
-    match (told.len(), verdict) {
+    let are = if own.len() == 1 { "is" } else { "are" };
+    match (own.len(), verdict) {
         (0, _) => None,
         (1, Verdict::Inconclusive) => Some("1 can't be told".to_owned()),
         (n, Verdict::Inconclusive) => Some(format!("{n} can't be told")),

@@ -7,8 +7,7 @@ use vtax_store::record::{Observation, Validity};
 use crate::format::duration;
 
 /// What the network tests of a trial found, in the order of `planned`: `4K 492, 64K 940 Mbit/s, ping 99.2 µs`.
-#[must_use]
-pub fn told_tests(observations: &[Observation], planned: &[NetworkTest]) -> String {
+pub(crate) fn describe_tests(observations: &[Observation], planned: &[NetworkTest]) -> String {
     // Name, figure, and a unit that neighbours share.
     let mut words: Vec<(String, String, &str)> = Vec::new();
     for plan in planned {
@@ -16,7 +15,7 @@ pub fn told_tests(observations: &[Observation], planned: &[NetworkTest]) -> Stri
         let (figure, unit) = match (&test.validity, test.network().map(|found| &found.result)) {
             (Validity::Invalid { .. }, _) | (_, None) => ("invalid".to_owned(), ""),
             (_, Some(result)) => match of_test(result, &plan.kind) {
-                Some(told) => told,
+                Some(figure) => figure,
                 None => continue,
             },
         };
@@ -101,11 +100,11 @@ mod tests {
         let vtax_plan::model::Workload::Network(workload) = &plan.cells[0].workload else { unreachable!() };
         let order = &workload.tests;
         let mut made = [datagrams("10mbit"), transfer("64K", 940), transfer("16K", 42), transfer("4K", 5)];
-        let told = "4K 5.00, 16K 42.0, 64K 940 Mbit/s, udp.rate-10mbit 0.50 % lost";
-        assert_eq!(told_tests(&made, order), told);
+        let text = "4K 5.00, 16K 42.0, 64K 940 Mbit/s, udp.rate-10mbit 0.50 % lost";
+        assert_eq!(describe_tests(&made, order), text);
         made[1].validity = Validity::Invalid { reason: InvalidReason::CountsDisagree, detail: String::new() };
         made[0] = datagrams("max");
-        let told = "4K 5.00, 16K 42.0 Mbit/s, 64K invalid, udp.rate-max 0.00 Mbit/s 0.50 % lost";
-        assert_eq!(told_tests(&made, order), told);
+        let text = "4K 5.00, 16K 42.0 Mbit/s, 64K invalid, udp.rate-max 0.00 Mbit/s 0.50 % lost";
+        assert_eq!(describe_tests(&made, order), text);
     }
 }

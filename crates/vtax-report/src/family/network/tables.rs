@@ -4,6 +4,7 @@
 use vtax_load::network::{NetworkResult, TcpFlow};
 use vtax_plan::model::NetworkTestKind;
 use vtax_store::record::{Observation, Validity};
+use vtax_units::fact;
 
 use super::bench::{self, Bench, Link, Links, Test};
 use super::checks::{Witness, agreement};
@@ -308,12 +309,12 @@ fn paths_table(links: &Links<'_>) -> Table {
     let mut table = Table::new("links_paths", "Links paths", "cell,path,trial,fact,value");
     for link in links.benches.iter().flat_map(|b| &b.links) {
         for trial in &link.trials {
-            for (fact, value) in trial.facts.iter().filter(|(name, _)| name.starts_with("path.")) {
+            for (name, value) in trial.facts.iter().filter(|(name, _)| name.starts_with(fact::PATH)) {
                 table.push([
                     text(&link.cell.id),
                     text(&link.cell.path.name),
                     number(trial.index),
-                    text(fact),
+                    text(name),
                     Cell::Fact(value.clone()),
                 ]);
             }
@@ -334,14 +335,14 @@ mod tests {
     fn a_transfer_both_ways_has_a_row_for_each() {
         let flow =
             || TcpFlow { sender: TcpSide::default(), receiver: TcpSide::default(), disagreement: None };
-        let told = |up: Option<TcpFlow>, down: Option<TcpFlow>| {
+        let directions = |up: Option<TcpFlow>, down: Option<TcpFlow>| {
             let result = NetworkResult::Tcp(TcpResult { up, down });
             let found = Finding::Network(Box::new(NetworkFinding { result, checks: Vec::new() }));
             let transfer = Observation { result: Some(found), ..Observation::default() };
             ways(&transfer).into_iter().map(|(way, flow)| (way, flow.is_some())).collect::<Vec<_>>()
         };
-        assert_eq!(told(Some(flow()), Some(flow())), [(Some("up"), true), (Some("down"), true)]);
-        assert_eq!(told(None, Some(flow())), [(Some("down"), true)]);
+        assert_eq!(directions(Some(flow()), Some(flow())), [(Some("up"), true), (Some("down"), true)]);
+        assert_eq!(directions(None, Some(flow())), [(Some("down"), true)]);
         assert!(matches!(ways(&Observation::default()).as_slice(), [(None, None)]));
     }
 }

@@ -174,9 +174,9 @@ fn doubts(found: &[&Comparison]) -> String {
         }
     }
     let sign = sign(Verdict::Inconclusive);
-    let told = |(reason, count): &(&str, usize)| match count {
+    let line = |(reason, count): &(&str, usize)| match count {
         1 => wrap(&format!("  {sign} {reason}"), "    "),
         n => wrap(&format!("  {sign} {n} times: {reason}"), "    "),
     };
-    reasons.iter().map(told).collect()
+    reasons.iter().map(line).collect()
 }

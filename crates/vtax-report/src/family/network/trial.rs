@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use vtax_load::LatencyHistogram;
 use vtax_load::network::{NetworkResult, TcpFlow};
-use vtax_plan::model::{Cell, Measure, MeasureKind, Plan, Workload};
+use vtax_plan::model::{Measure, MeasureKind, Plan, Workload};
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
+use vtax_units::Nanos;
 
-use super::line::told_tests;
-use crate::metric::{Info, Observed, Value, exact, higher, lower, measure_of_test, percentiles};
+use crate::metric::{Info, Observed, Unanswered, Value, exact, higher, lower, measure_of_test, percentiles};
 
 /// The metrics of this family, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
@@ -18,6 +18,7 @@ pub(crate) const METRICS: &[Info] = &[
     lower("rtt_p95", "round trip, p95", "ns", 1),
     lower("rtt_p99", "round trip, p99", "ns", 1),
     higher("rr_rate", "transactions", "/s", 2),
+    lower("ping_loss", "probes lost", "1", 0),
     lower("udp_jitter", "UDP jitter", "ns", 1),
     lower("udp_loss", "UDP loss", "1", 0),
     higher("udp_goodput", "UDP goodput", "bit/s", 0),
@@ -162,9 +163,14 @@ fn values(observation: &Observation) -> Vec<Value> {
         }
         Some(NetworkResult::Rr(rr)) => {
             values.push(exact("rr_rate", rr.transactions as f64 / rr.time.as_secs_f64()));
-            values.extend(percentiles(&rr.latency, &PERCENTILES));
+            values.extend(percentiles(&rr.latency, Unanswered::default(), &PERCENTILES));
         }
-        Some(NetworkResult::Ping(ping)) => values.extend(percentiles(&ping.rtt, &PERCENTILES)),
+        Some(NetworkResult::Ping(ping)) => {
+            // A round trip that has no end is longer than any that has one (RFC 2681, 4.1).
+            let lost = Unanswered { share: ping.loss(), waited: Nanos::ZERO };
+            values.extend(percentiles(&ping.rtt, lost, &PERCENTILES));
+            values.push(exact("ping_loss", ping.loss()));
+        }
         Some(NetworkResult::Voice(voice)) => {
             values.push(exact("voice_mos", voice.mos()));
             values.push(exact("voice_jitter", voice.jitter().0 as f64));
@@ -195,23 +201,15 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
     }
 }
 
-/// What the tests of a trial found, in a few words.
-pub(crate) fn told(observations: &[Observation], cell: &Cell) -> String {
-    match &cell.workload {
-        Workload::Network(workload) => told_tests(observations, &workload.tests),
-        _ => String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn one_more_test_is_no_tests() {
-        let told = others_without_figure(1, 1);
-        assert_eq!(told, "1 more test of trials that count has no figure, for another reason.");
-        let told = others_without_figure(5, 2);
-        assert_eq!(told, "5 more tests of trials that count have no figure, for 2 other reasons.");
+        let text = others_without_figure(1, 1);
+        assert_eq!(text, "1 more test of trials that count has no figure, for another reason.");
+        let text = others_without_figure(5, 2);
+        assert_eq!(text, "5 more tests of trials that count have no figure, for 2 other reasons.");
     }
 }

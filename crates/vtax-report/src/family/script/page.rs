@@ -45,7 +45,8 @@ pub(super) fn percentile(times: &LatencyHistogram, quantile: f64) -> Option<f64>
     enough(times.len(), quantile).then(|| times.quantile(quantile).0 as f64)
 }
 
-fn told(value: Option<f64>) -> String {
+/// A time, or that there were too few values for it.
+fn or_too_few(value: Option<f64>) -> String {
     value.map_or_else(|| "too few".to_owned(), duration)
 }
 
@@ -74,8 +75,8 @@ pub(super) fn calls(data: &RunData) -> Markup {
                 figures.succeeded.to_string(),
                 sum(figures.failed.values()).to_string(),
                 digits(again),
-                told(percentile(&figures.length, 0.5)),
-                told(percentile(&figures.length, 0.99)),
+                or_too_few(percentile(&figures.length, 0.5)),
+                or_too_few(percentile(&figures.length, 0.99)),
             ];
             table.push(&label, row);
         }
@@ -104,7 +105,7 @@ pub(super) fn times(data: &RunData) -> Markup {
                 any = true;
                 let times = &timer.times;
                 let mut row = vec![(*measure).to_owned(), timer.name.clone(), times.len().to_string()];
-                row.extend(QUANTILES.map(|quantile| told(percentile(times, quantile))));
+                row.extend(QUANTILES.map(|quantile| or_too_few(percentile(times, quantile))));
                 row.extend([duration(times.mean().0 as f64), duration(times.max().0 as f64)]);
                 table.push(label, row);
             }

@@ -4,7 +4,7 @@ use vtax_plan::model::{Cell, EnvironmentKind, MeasureKind};
 use vtax_store::RunDir;
 use vtax_store::ims::{ImsOutcome, ImsPhase, ImsPhaseKind};
 use vtax_store::record::{TrialRecord, Validity};
-use vtax_units::CpuSet;
+use vtax_units::{CpuSet, fact};
 
 use super::detail::{Detail, Reduction};
 use super::trial::outcome;
@@ -128,9 +128,9 @@ fn environments(
             });
             done.collect::<Vec<_>>()
         });
-        for (environment, told) in results {
+        for (environment, damaged) in results {
             all.extend(environment);
-            damage.extend(told);
+            damage.extend(damaged);
         }
     }
     all
@@ -169,10 +169,10 @@ fn representative(data: &RunData, trials: &[usize]) -> Option<usize> {
 /// The host's CPUs that a node was given: a fact of the trial, else the first words of its limits,
 /// `CPUs 0-1 (...)`.
 pub(crate) fn cpus(record: &TrialRecord, node: &str) -> Option<CpuSet> {
-    let fact = record.facts.get(&format!("{node}_cpus")).map(String::as_str);
-    let limits = record.facts.get(&format!("{node}.limits")).map(String::as_str);
+    let own = record.facts.get(&fact::cpus_of(node)).map(String::as_str);
+    let limits = record.facts.get(&fact::of_node(node, fact::LIMITS)).map(String::as_str);
     let within = limits.and_then(|l| l.strip_prefix("CPUs ")?.split(" (").next());
-    fact.or(within)?.parse::<CpuSet>().ok().filter(|set| !set.is_empty())
+    own.or(within)?.parse::<CpuSet>().ok().filter(|set| !set.is_empty())
 }
 
 fn detail(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use vtax_plan::model::Arrivals;
+use vtax_plan::model::ArrivalProcess;
 use vtax_store::ims::{ImsPhase, ImsPhaseKind};
 
 use super::bench::{Bench, Benches, Environment};
@@ -30,10 +30,10 @@ const PICKED: [(&str, &str); 4] =
 const AT_DOC: &str = "at the DOC";
 const AT_RATE: &str = "at the plan's rate";
 
-pub(super) fn metrics(ims: &Benches, arrivals: impl Fn(&Bench) -> Option<Arrivals>) -> Markup {
+pub(super) fn metrics(ims: &Benches, arrivals: impl Fn(&Bench) -> Option<ArrivalProcess>) -> Markup {
     let mut m = Markup::new();
     for bench in &ims.benches {
-        let poisson = arrivals(bench) == Some(Arrivals::Poisson);
+        let poisson = arrivals(bench) == Some(ArrivalProcess::Poisson);
         let whats: BTreeSet<What> =
             bench.environments.iter().flat_map(|e| &e.shown.detail.measurements).map(|m| m.what).collect();
         if whats.is_empty() {

@@ -19,7 +19,7 @@ mod workbook;
 use std::sync::OnceLock;
 
 use rust_xlsxwriter::{Workbook, XlsxError};
-use vtax_plan::model::{Arrivals, MeasureKind};
+use vtax_plan::model::{ArrivalProcess, MeasureKind};
 
 use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
@@ -69,7 +69,7 @@ impl Chapter for Sip {
 }
 
 /// How a benchmark's attempts followed each other.
-fn arrivals(data: &RunData, bench: &Bench) -> Option<Arrivals> {
+fn arrivals(data: &RunData, bench: &Bench) -> Option<ArrivalProcess> {
     let measure = data.plan.measures.iter().find(|m| m.name == bench.measure)?;
     match &measure.kind {
         MeasureKind::Ims(ims) => Some(ims.arrivals),

@@ -4,13 +4,14 @@ use vtax_plan::model::Workload;
 use vtax_store::ims::ImsPhase;
 use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::summary::{Comparison, MetricSummary};
+use vtax_units::fact;
 
 use super::bench::{Bench, Benches, Environment, cpus};
 use super::measurements::cpu_over_time;
 use super::parameters::{FIRST, all};
 use super::steps::{Steps, steps};
 use super::study;
-use super::trial::{Standing, outcome, told};
+use super::trial::{Standing, describe_outcome, outcome};
 use crate::context::Context;
 use crate::format::{digits, fixed, range, tax, tax_range, utc, whole};
 use crate::html::parts::{close_table, figure, heading, open_table, scrolling, wide};
@@ -205,19 +206,19 @@ fn systems(context: &Context, bench: &Bench) -> Markup {
     );
     for e in &bench.environments {
         let record = &data.trials[e.shown.record];
-        let fact = |name: &str| record.facts.get(name).map_or("", String::as_str);
+        let of_trial = |name: &str| record.facts.get(name).map_or("", String::as_str);
         let service = data.provenance.services.get(&e.cell).map(|p| p.version.clone());
         let service = service
-            .or_else(|| record.facts.get("service.version").cloned())
+            .or_else(|| record.facts.get(fact::SERVICE_VERSION).cloned())
             .unwrap_or_else(|| data.cell(&e.cell).map_or_else(String::new, |c| c.service.name.clone()));
         let system = format!("{} with {service}", e.label);
-        table.push("SUT", [system.as_str(), fact("address"), &cpus_text(record, "sut"), ""]);
+        table.push("SUT", [system.as_str(), of_trial(fact::ADDRESS), &cpus_text(record, "sut"), ""]);
     }
     let first = &bench.environments[0];
     let record = &data.trials[first.shown.record];
-    let fact = |name: &str| record.facts.get(name).map_or("", String::as_str);
+    let of_trial = |name: &str| record.facts.get(name).map_or("", String::as_str);
     if let Some(Workload::Sip(w)) = data.cell(&first.cell).map(|c| &c.workload) {
-        let addresses = match fact("client_addresses") {
+        let addresses = match of_trial(fact::CLIENT_ADDRESSES) {
             "" if w.addresses > 1 => format!("{} addresses", w.addresses),
             text => text.to_owned(),
         };
@@ -279,7 +280,7 @@ fn steps_of(context: &Context, bench: &Bench, e: &Environment) -> Markup {
     let shown = &context.data.trials[e.shown.record];
     let counts =
         invalid(&shown.validity).map_or_else(String::new, |why| format!(" It doesn't count: {why}."));
-    let caption = format!("Trial {:03}: {}.{counts}", shown.index, told(&e.shown.outcome));
+    let caption = format!("Trial {:03}: {}.{counts}", shown.index, describe_outcome(&e.shown.outcome));
     m.element("p", &[], &caption);
     m.add(&table(&steps(&e.shown.outcome, Some(&e.shown.detail))));
     m.fixed("<p class=\"small-print\">").fixed(match bench.at_given_rate {
@@ -305,7 +306,7 @@ fn steps_of(context: &Context, bench: &Bench, e: &Environment) -> Markup {
             let Some(outcome) = outcome(record) else { continue };
             let invalid =
                 invalid(&record.validity).map_or_else(String::new, |why| format!(", invalid: {why}"));
-            let text = format!("Trial {:03}{invalid}: {}.", record.index, told(outcome));
+            let text = format!("Trial {:03}{invalid}: {}.", record.index, describe_outcome(outcome));
             m.element("p", &[], &text).add(&table(&steps(outcome, None)));
         }
         m.close("details");

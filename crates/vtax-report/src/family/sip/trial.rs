@@ -114,7 +114,7 @@ fn of_mix(ims: &ImsOutcome) -> Vec<Value> {
 }
 
 /// What a trial found, in a few words.
-pub(crate) fn told(o: &ImsOutcome) -> String {
+pub(crate) fn describe_outcome(o: &ImsOutcome) -> String {
     match (o.doc, o.failed) {
         (Some(d), Some(f)) => format!(
             "design objective capacity {} SAPS (requested {}), {} SAPS broke a limit",
@@ -134,7 +134,8 @@ pub(crate) fn told(o: &ImsOutcome) -> String {
         ),
         (None, _) => match o.decisive() {
             Some(p) => {
-                format!("{} SAPS at the plan's rate of {}", fixed(p.effective.0), whole(p.requested.0))
+                let (rate, asked) = (fixed(p.effective.0), whole(p.requested.0));
+                format!("{rate} SAPS at the plan's rate of {asked}, IHS {:.2} %", p.ihs * 100.0)
             }
             None => without_capacity(o),
         },
@@ -180,7 +181,7 @@ mod tests {
     }
 
     /// What is told of a trial with these phases behind a preparation, the phase of its capacity and the rate that failed.
-    fn told_of(phases: &[(ImsPhaseKind, f64, bool)], doc: Option<u32>, failed: Option<f64>) -> String {
+    fn described(phases: &[(ImsPhaseKind, f64, bool)], doc: Option<u32>, failed: Option<f64>) -> String {
         let prepared = phase(PreRegistration, 100.0, true);
         let phases: Vec<ImsPhase> =
             [prepared].into_iter().chain(phases.iter().map(|p| phase(p.0, p.1, p.2))).collect();
@@ -188,7 +189,7 @@ mod tests {
             let of = &phases[i as usize];
             Doc { requested: of.requested, effective: of.effective, phase: i }
         });
-        told(&ImsOutcome {
+        describe_outcome(&ImsOutcome {
             doc,
             failed: failed.map(Rate),
             phases,
@@ -201,23 +202,24 @@ mod tests {
 
     #[test]
     fn a_trial_without_a_capacity_says_how_far_it_got() {
-        assert_eq!(told_of(&[], None, None), "it didn't get beyond its preparation");
+        assert_eq!(described(&[], None, None), "it didn't get beyond its preparation");
         let none = "no step kept to the limits, not even 60 SAPS";
-        assert_eq!(told_of(&[(Step, 60.0, false)], None, None), none);
-        assert_eq!(told_of(&[(Search, 80.0, false), (Search, 60.0, false)], None, None), none);
+        assert_eq!(described(&[(Step, 60.0, false)], None, None), none);
+        assert_eq!(described(&[(Search, 80.0, false), (Search, 60.0, false)], None, None), none);
         let moved = [(Search, 80.0, true), (Search, 90.0, false), (Confirmation, 80.0, false)];
-        let told = "short steps kept to the limits, but no rate held when it was confirmed";
-        assert_eq!(told_of(&moved, None, Some(80.0)), told);
-        assert_eq!(told_of(&moved[..2], None, None), "it ended before a capacity was found");
-        assert_eq!(told_of(&[(Fixed, 300.0, true)], None, None), "300.00 SAPS at the plan's rate of 300");
+        let text = "short steps kept to the limits, but no rate held when it was confirmed";
+        assert_eq!(described(&moved, None, Some(80.0)), text);
+        assert_eq!(described(&moved[..2], None, None), "it ended before a capacity was found");
+        let fixed = described(&[(Fixed, 300.0, true)], None, None);
+        assert_eq!(fixed, "300.00 SAPS at the plan's rate of 300, IHS 0.00 %");
     }
 
     #[test]
     fn a_limit_that_was_broken_in_doubt_bounds_no_capacity() {
         let doubt =
             "60 SAPS kept to the limits; why the next step broke one is in doubt, so there is no capacity";
-        assert_eq!(told_of(&[(Step, 60.0, true), (Step, 80.0, false)], Some(1), None), doubt);
-        let least = told_of(&[(Step, 60.0, true)], Some(1), None);
+        assert_eq!(described(&[(Step, 60.0, true), (Step, 80.0, false)], Some(1), None), doubt);
+        let least = described(&[(Step, 60.0, true)], Some(1), None);
         assert!(least.ends_with("at least 60.00 SAPS (requested 60): no step broke a limit"), "{least}");
     }
 

@@ -9,20 +9,20 @@ use crate::markup::Markup;
 
 /// What each service shows to whom, once; nothing where none serves storage.
 pub(super) fn section(data: &RunData) -> Markup {
-    let mut told: Vec<(&str, Access)> = Vec::new();
+    let mut shown: Vec<(&str, Access)> = Vec::new();
     for service in data.plan.cells.iter().map(|cell| &cell.service) {
         let Some(access) = service.kind.access() else { continue };
         let known = |(name, other): &(&str, Access)| *name == service.name && *other == access;
-        if !told.iter().any(known) {
-            told.push((&service.name, access));
+        if !shown.iter().any(known) {
+            shown.push((&service.name, access));
         }
     }
-    if told.is_empty() {
+    if shown.is_empty() {
         return Markup::new();
     }
     let columns = [("Service", false), ("Shows", false), ("What is in it", false), ("To whom", false)];
     let mut table = PlainTable::new("", &columns);
-    for (service, access) in told {
+    for (service, access) in shown {
         table.push(service, [access.of, access.what, access.who]);
     }
     scrolling(&table.finish())

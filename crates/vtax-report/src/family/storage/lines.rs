@@ -86,8 +86,8 @@ fn picture<'s, 'a: 's>(
 fn whisker(point: &Point<'_>, position: usize, place: u64, environment: &str) -> Option<Series> {
     let figure = (*point.found.get(position)?)?.figure;
     let (low, high) = figure.interval?;
-    let told = range(figure.center, (low, high), point.unit());
-    let label = format!("{environment}: {}, 95 % interval {told}", quantity(figure.center, point.unit()));
+    let interval = range(figure.center, (low, high), point.unit());
+    let label = format!("{environment}: {}, 95 % interval {interval}", quantity(figure.center, point.unit()));
     let x = place as f64;
     let points = vec![(x, low.max(0.0)), (x, high)];
     Some(Series { class: format!("{} thin faint", series(position)), label, stroke: Stroke::Line, points })

@@ -125,19 +125,19 @@ fn picture(data: &RunData, made: &Made<'_>) -> Markup {
     let name = if unit == "B/s" { "throughput until durable" } else { "operations per second" };
     let y = Axis { name, unit, scale: Scale::from_zero(most), ticks: &[] };
     let mut m = figure(
-        &told(made),
+        &outcome(made),
         &keys,
-        &responsive(|width| xy(&title, &told(made), (width, 260.0), x, y, &lines)),
+        &responsive(|width| xy(&title, &outcome(made), (width, 260.0), x, y, &lines)),
     );
     if !made.is_steady() {
         m.open("p", &[("class", "warning"), ("role", "note")]).element("b", &[], "⚠ ");
-        m.text(&format!("{title}: {}.", told(made))).close("p");
+        m.text(&format!("{title}: {}.", outcome(made))).close("p");
     }
     m
 }
 
 /// `steady after 8 rounds: …`, `no steady state after 25 rounds: …`.
-fn told(made: &Made<'_>) -> String {
+fn outcome(made: &Made<'_>) -> String {
     let rounds = made.steady_state.rounds.len();
     let how = made.window.map_or_else(String::new, |window| {
         format!(

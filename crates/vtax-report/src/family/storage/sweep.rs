@@ -99,9 +99,9 @@ fn environments(context: &Context) -> Vec<Environment<'_>> {
 /// Keys of what the points of a sweep differ in.
 const OF_POINT: [&str; 3] = ["operation", "size", "record"];
 
-/// What varies of a test, but for what is `told` beside it.
-pub(super) fn varying(test: &StorageTest, told: &[&str]) -> String {
-    let varies = test.parameters.iter().filter(|(key, _)| !told.contains(&key.as_str()));
+/// What varies of a test, but for the parameters in `left_out`, which stand beside it.
+pub(super) fn varying(test: &StorageTest, left_out: &[&str]) -> String {
+    let varies = test.parameters.iter().filter(|(key, _)| !left_out.contains(&key.as_str()));
     varies.map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_nobody_asked_to_be_durable_is_told() {
-        let told = |test: &str| {
+        let cautioned = |test: &str| {
             let plan = format!(
                 "{{vtax: 1, name: t, baseline: native, environments: native, paths: direct, \
                  workload: {{storage: {{size: 1MiB, record: 4KiB, {test}}}}}, measure: storage}}"
@@ -201,9 +201,9 @@ mod tests {
             noted("Medians.", &[Sweep { label: String::new(), environments: Vec::new(), points }])
         };
         let durable = "Medians.";
-        assert_eq!(told("operations: [write], sync: end"), durable);
-        assert_eq!(told("operations: [read], sync: none"), durable);
-        let not = told("operations: [write, read], sync: none");
+        assert_eq!(cautioned("operations: [write], sync: end"), durable);
+        assert_eq!(cautioned("operations: [read], sync: none"), durable);
+        let not = cautioned("operations: [write, read], sync: none");
         assert!(not.starts_with("Medians. Of tests with `sync: none` throughput is until the last"), "{not}");
     }
 }

@@ -6,7 +6,7 @@ use vtax_stats::RoundsWindow;
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 use vtax_store::storage::StorageFinding;
 
-use crate::metric::{Info, Observed, Value, exact, higher, lower, measure_of_test, percentiles};
+use crate::metric::{Info, Observed, Unanswered, Value, exact, higher, lower, measure_of_test, percentiles};
 
 /// The metrics of this family, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
@@ -75,7 +75,7 @@ fn values(observation: &Observation, found: &StorageFinding) -> Vec<Value> {
         values.push(exact("storage_children", result.children()));
     } else {
         values.push(exact("storage_rate", steady.unwrap_or_else(|| result.iops())));
-        values.extend(percentiles(&result.load.latency, &PERCENTILES));
+        values.extend(percentiles(&result.load.latency, Unanswered::of(&result.load), &PERCENTILES));
     }
     if !result.load.lateness.is_empty() {
         values.push(exact("storage_lateness_p99", result.load.lateness.quantile(0.99).0 as f64));
@@ -100,13 +100,12 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
 }
 
 /// Tests of a trial that are told one by one; a table has all.
-const MOST_TOLD: usize = 4;
+const MOST_NAMED: usize = 4;
 
 /// What the tests of a trial found, in a few words.
-#[must_use]
-pub fn told(observations: &[Observation]) -> String {
-    let (first, more) = observations.split_at(observations.len().min(MOST_TOLD));
-    let told = first.iter().map(|observation| {
+pub(crate) fn describe_tests(observations: &[Observation]) -> String {
+    let (first, more) = observations.split_at(observations.len().min(MOST_NAMED));
+    let words = first.iter().map(|observation| {
         let name = &observation.name;
         match (&observation.validity, observation.storage()) {
             (Validity::Invalid { .. }, _) | (_, None) => format!("{name} invalid"),
@@ -120,14 +119,14 @@ pub fn told(observations: &[Observation]) -> String {
             }
         }
     });
-    let mut told: Vec<String> = told.collect();
+    let mut words: Vec<String> = words.collect();
     let invalid = more.iter().filter(|observation| observation.validity != Validity::Valid).count();
-    told.extend(told_of_more(more.len(), invalid));
-    told.join(", ")
+    words.extend(describe_more(more.len(), invalid));
+    words.join(", ")
 }
 
 /// How many tests there are besides those that are told one by one.
-fn told_of_more(more: usize, invalid: usize) -> Option<String> {
+fn describe_more(more: usize, invalid: usize) -> Option<String> {
     match (more, invalid) {
         (0, _) => None,
         (1, 0) => Some("and 1 test more".to_owned()),
@@ -143,10 +142,10 @@ mod tests {
 
     #[test]
     fn one_test_more_is_no_tests() {
-        let told = |more, invalid| told_of_more(more, invalid).unwrap_or_default();
-        assert_eq!(told(0, 0), "");
-        assert_eq!((told(1, 0).as_str(), told(2, 0).as_str()), ("and 1 test more", "and 2 tests more"));
-        assert_eq!(told(1, 1), "and 1 test more, which is invalid");
-        assert_eq!(told(3, 1), "and 3 tests more, 1 of them invalid");
+        let text = |more, invalid| describe_more(more, invalid).unwrap_or_default();
+        assert_eq!(text(0, 0), "");
+        assert_eq!((text(1, 0).as_str(), text(2, 0).as_str()), ("and 1 test more", "and 2 tests more"));
+        assert_eq!(text(1, 1), "and 1 test more, which is invalid");
+        assert_eq!(text(3, 1), "and 3 tests more, 1 of them invalid");
     }
 }

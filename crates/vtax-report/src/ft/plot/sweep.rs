@@ -1,6 +1,6 @@
 //! A figure against a setting: one mark with its interval for each value of it, straight lines for what has none.
 
-use crate::format::{duration, quantity, range, tick};
+use crate::format::{duration, range, tick, typical};
 use crate::markup::Markup;
 use crate::plot::frame::{Frame, spread};
 use crate::plot::is_narrow;
@@ -14,6 +14,8 @@ pub(crate) struct Point {
     pub(crate) at_ns: f64,
     pub(crate) value: f64,
     pub(crate) interval: Option<(f64, f64)>,
+    /// The value is only a lower bound.
+    pub(crate) at_least: bool,
 }
 
 /// An environment without the setting, to compare with.
@@ -23,6 +25,8 @@ pub(crate) struct Reference {
     /// Class of the colour.
     pub(crate) class: &'static str,
     pub(crate) value: f64,
+    /// The value is only a lower bound.
+    pub(crate) at_least: bool,
 }
 
 /// What a picture shows.
@@ -67,7 +71,7 @@ impl Sweep<'_> {
             let y = frame.y(r.value);
             let line = format!("M{} {}H{}", number(frame.left), number(y), number(frame.right));
             svg.path(&format!("{} reference", r.class), &line, &r.label);
-            let text = format!("{} {}", r.label, quantity(r.value, self.unit));
+            let text = format!("{} {}", r.label, typical(r.value, self.unit, r.at_least));
             svg.text(&format!("{} value small", r.class), (frame.right - 2.0, label), Anchor::End, &text);
         }
         let at = |p: &Point, v: f64| (frame.x(p.at_ns), frame.y(v));
@@ -77,8 +81,12 @@ impl Sweep<'_> {
                 svg.line(&format!("{} whisker", self.class), at(p, low), at(p, high));
             }
             let own = p.interval.map_or_else(String::new, |i| format!(" ({})", range(p.value, i, self.unit)));
-            let tip = format!("{}: {}{own}", duration(p.at_ns), quantity(p.value, self.unit));
+            let tip = format!("{}: {}{own}", duration(p.at_ns), typical(p.value, self.unit, p.at_least));
             svg.mark(&format!("{} mark", self.class), 0, at(p, p.value), 4.0, &tip);
+            if p.at_least {
+                let (x, y) = at(p, p.value);
+                svg.text(&format!("{} value small", self.class), (x - 7.0, y - 3.0), Anchor::End, "≥");
+            }
         }
         svg.finish()
     }

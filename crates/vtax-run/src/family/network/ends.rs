@@ -9,11 +9,16 @@ use vtax_sys::netlink::LinkStats;
 /// Makes tests between two ends: those of a testbed, or simulated ones.
 pub(super) trait Ends {
     /// Makes one test to its end. `what` says which, for people.
-    fn make(&mut self, spec: &NetworkSpec, measure: &NetworkMeasure, what: &str) -> Result<Made, AgentError>;
+    fn make(
+        &mut self,
+        spec: &NetworkSpec,
+        measure: &NetworkMeasure,
+        what: &str,
+    ) -> Result<MadeTest, AgentError>;
 }
 
 /// A test that was made.
-pub(super) struct Made {
+pub(super) struct MadeTest {
     /// What both ends found, or why they found nothing.
     pub(super) answer: Result<NetworkResult, NetworkFailure>,
     /// What went through the client's and the system under test's interface, as each sees it.

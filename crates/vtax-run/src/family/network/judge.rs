@@ -1,17 +1,17 @@
 //! Whether a test counts, and whether its trial does.
 
 use vtax_load::network::{FailureKind, NetworkFailure, NetworkResult};
-use vtax_plan::model::{NetworkMeasure, NetworkTest, NetworkTestKind};
+use vtax_plan::model::{Direction, NetworkMeasure, NetworkTest, NetworkTestKind};
 use vtax_stats::settled;
 use vtax_store::network::NetworkFinding;
 use vtax_store::record::{Finding, InvalidReason, Observation, SteadyState, Validity, WarmUp};
 use vtax_units::{Nanos, Share};
 
 use super::count;
-use super::ends::Made;
+use super::ends::MadeTest;
 
 /// Share of the datagrams that the receiving program may miss for want of room: beyond, the loss found
-/// would be the instrument's.
+/// would be the instrument's where that is this end.
 const NO_ROOM: f64 = 0.005;
 /// Datagrams that a path of the smallest MTU allowed (RFC 791) can't carry whole.
 const LARGE: u32 = 576 - 28;
@@ -22,7 +22,7 @@ const LEAST_INTERVALS: usize = 20;
 pub(super) fn observe(
     test: &NetworkTest,
     measure: &NetworkMeasure,
-    made: Made,
+    made: MadeTest,
     started_unix_ms: u64,
     tolerance: Share,
 ) -> Observation {
@@ -51,6 +51,9 @@ pub(super) fn observe(
         None => {}
     }
     observation.validity = judge(&test.kind, &result);
+    if let Some((key, what)) = far_end_could_not(&test.kind, &result) {
+        note(&mut observation, key, what);
+    }
     if let (Validity::Valid, Some(why)) = (&observation.validity, count::disagreement(&checks)) {
         observation.validity = invalid(InvalidReason::CountsDisagree, why);
     }
@@ -84,7 +87,7 @@ fn failed(failure: &NetworkFailure, measure: &NetworkMeasure) -> Validity {
 
 /// What a test's own figures say about whether it counts.
 fn judge(kind: &NetworkTestKind, result: &NetworkResult) -> Validity {
-    if let Some(why) = result.doubt() {
+    if let Some(why) = result.doubt(kind) {
         let reason = match result {
             NetworkResult::Udp(_) | NetworkResult::Voice(_) => InvalidReason::GeneratorLimited,
             _ => InvalidReason::CountsDisagree,
@@ -105,21 +108,37 @@ fn judge(kind: &NetworkTestKind, result: &NetworkResult) -> Validity {
         };
     }
     match result {
-        NetworkResult::Udp(udp) => room(udp.sender.sent, udp.receiver.no_room),
-        // What finds no room at the far end is a part of what its environment does to voice.
+        // What finds no room at the far end is a part of what its environment does to datagrams and to voice.
+        NetworkResult::Udp(udp) if far_end_sends(kind) => room(udp.sender.sent, udp.receiver.no_room),
         NetworkResult::Voice(voice) => room(voice.down.packets.sent, voice.down.packets.no_room),
         _ => Validity::Valid,
     }
 }
 
-/// Whether the receiving program kept up.
-fn room(sent: u64, no_room: u64) -> Validity {
-    if no_room as f64 > sent as f64 * NO_ROOM {
-        let detail =
-            format!("{no_room} of {sent} datagrams arrived but found no room in the receiver's buffer");
-        return invalid(InvalidReason::GeneratorLimited, detail);
+/// Whether datagrams come from the system under test.
+fn far_end_sends(kind: &NetworkTestKind) -> bool {
+    matches!(kind, NetworkTestKind::Udp(test) if test.direction == Direction::Down)
+}
+
+/// What the system under test couldn't do in a test of datagrams, with the fact's name: a finding about it, and no fault of the test.
+fn far_end_could_not(kind: &NetworkTestKind, result: &NetworkResult) -> Option<(&'static str, String)> {
+    let NetworkResult::Udp(udp) = result else { return None };
+    if far_end_sends(kind) {
+        return udp.sender.limited.clone().map(|why| ("sut.limited", why));
     }
-    Validity::Valid
+    lacked_room(udp.sender.sent, udp.receiver.no_room).map(|why| ("sut.no_room", why))
+}
+
+/// Whether the receiving program of this end kept up.
+fn room(sent: u64, no_room: u64) -> Validity {
+    lacked_room(sent, no_room)
+        .map_or(Validity::Valid, |detail| invalid(InvalidReason::GeneratorLimited, detail))
+}
+
+/// What a receiving program missed, where that is more than a little.
+fn lacked_room(sent: u64, no_room: u64) -> Option<String> {
+    (no_room as f64 > sent as f64 * NO_ROOM)
+        .then(|| format!("{no_room} of {sent} datagrams arrived but found no room in the receiver's buffer"))
 }
 
 /// Cuts warm-up off a transfer that goes one way. A transfer that never gets steady counts as a whole: what

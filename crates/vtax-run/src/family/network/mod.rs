@@ -23,7 +23,7 @@ use vtax_sys::clock::unix_ms;
 
 use crate::instrument::{Ends as LoadEnds, Instrument, Measured, Site, not_made};
 use crate::observe::{Observer, RunEvent};
-use crate::order::Order;
+use crate::trial_request::TrialRequest;
 use ends::Ends;
 use testbed::OnTestbed;
 
@@ -40,38 +40,38 @@ impl<'a> Tests<'a> {
 }
 
 impl Instrument for Tests<'_> {
-    fn load(&self, _: &LoadEnds<'_>, _: &Order<'_>) -> LoadSpec {
+    fn load(&self, _: &LoadEnds<'_>, _: &TrialRequest<'_>) -> LoadSpec {
         LoadSpec::Network
     }
 
-    fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
+    fn measure(&mut self, site: &mut Site<'_>, request: &TrialRequest<'_>) -> Result<Measured, AgentError> {
         let (target, observer) = (site.target, site.observer);
-        measure(&mut OnTestbed { site }, order, self.workload, target, observer)
+        measure(&mut OnTestbed { site }, request, self.workload, target, observer)
     }
 }
 
 /// Makes every test of the workload once.
 fn measure(
     ends: &mut dyn Ends,
-    order: &Order<'_>,
+    request: &TrialRequest<'_>,
     workload: &NetworkWorkload,
     target: SocketAddr,
     observer: &dyn Observer,
 ) -> Result<Measured, AgentError> {
-    let MeasureKind::Network(measure) = &order.measure.kind else {
-        return Err(not_made(order, "a network workload"));
+    let MeasureKind::Network(measure) = &request.measure.kind else {
+        return Err(not_made(request, "a network workload"));
     };
     let mut tests: Vec<&NetworkTest> = workload.tests.iter().collect();
-    tests.shuffle(&mut StdRng::seed_from_u64(order.seed));
+    tests.shuffle(&mut StdRng::seed_from_u64(request.seed));
     let mut observations = Vec::with_capacity(tests.len());
     for (place, test) in tests.iter().enumerate() {
         let what = format!("{} ({} of {})", test.name, place + 1, tests.len());
         observer.observe(&RunEvent::Phase { what: &what });
         let measure = &measure.of(test);
-        let spec = spec::spec(test, target, measure, order.seed.wrapping_add(place as u64));
+        let spec = spec::spec(test, target, measure, request.seed.wrapping_add(place as u64));
         let started_unix_ms = unix_ms();
         let made = ends.make(&spec, measure, &what)?;
-        observations.push(judge::observe(test, measure, made, started_unix_ms, order.tolerance));
+        observations.push(judge::observe(test, measure, made, started_unix_ms, request.tolerance));
     }
     let validity = judge::trial(&observations);
     // Tests cost differently; each has its own CPU time.

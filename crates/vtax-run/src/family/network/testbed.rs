@@ -11,7 +11,7 @@ use vtax_plan::model::{Cut, NetworkMeasure};
 use vtax_sys::chain;
 use vtax_sys::netlink::LinkStats;
 
-use super::ends::{Captured, Ends, Made};
+use super::ends::{Captured, Ends, MadeTest};
 use crate::instrument::Site;
 use crate::observe::RunEvent;
 use crate::probes::Marks;
@@ -22,7 +22,12 @@ pub(super) struct OnTestbed<'a, 's> {
 }
 
 impl Ends for OnTestbed<'_, '_> {
-    fn make(&mut self, spec: &NetworkSpec, measure: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
+    fn make(
+        &mut self,
+        spec: &NetworkSpec,
+        measure: &NetworkMeasure,
+        what: &str,
+    ) -> Result<MadeTest, AgentError> {
         let capture = measure.capture.then(|| self.site.testbed.start_capture().map_err(|e| chain(&e)));
         let before = self.counters();
         let mark = self.site.probes.mark(self.site.suts);
@@ -40,7 +45,7 @@ impl Ends for OnTestbed<'_, '_> {
             // Probes that fail cost the breakdown, not the test.
             _ => None,
         };
-        Ok(Made { answer, counted, captured, cpu, uncut })
+        Ok(MadeTest { answer, counted, captured, cpu, uncut })
     }
 }
 

@@ -14,11 +14,11 @@ use vtax_store::record::{InvalidReason, Observation, SteadyState, Validity};
 use vtax_sys::netlink::LinkStats;
 use vtax_units::{Nanos, Share};
 
-use super::ends::{Captured, Ends, Made};
+use super::ends::{Captured, Ends, MadeTest};
 use super::measure;
 use crate::guests::modules;
 use crate::observe::Silent;
-use crate::order::Order;
+use crate::trial_request::TrialRequest;
 
 const PLAN: &str = "
 vtax: 1
@@ -44,8 +44,8 @@ struct Fake<F> {
     change: F,
 }
 
-impl<F: FnMut(&NetworkSpec, &mut Made)> Ends for Fake<F> {
-    fn make(&mut self, spec: &NetworkSpec, _: &NetworkMeasure, what: &str) -> Result<Made, AgentError> {
+impl<F: FnMut(&NetworkSpec, &mut MadeTest)> Ends for Fake<F> {
+    fn make(&mut self, spec: &NetworkSpec, _: &NetworkMeasure, what: &str) -> Result<MadeTest, AgentError> {
         assert!(what.contains(" of 3)"), "{what}");
         self.specs.push(spec.clone());
         let mut made = match &spec.test {
@@ -58,19 +58,19 @@ impl<F: FnMut(&NetworkSpec, &mut Made)> Ends for Fake<F> {
     }
 }
 
-fn made(result: NetworkResult, stats: LinkStats) -> Made {
+fn made(result: NetworkResult, stats: LinkStats) -> MadeTest {
     let turned = LinkStats {
         received_bytes: stats.sent_bytes,
         received_packets: stats.sent_packets,
         ..LinkStats::default()
     };
-    Made { answer: Ok(result), counted: Some([stats, turned]), captured: None, cpu: None, uncut: None }
+    MadeTest { answer: Ok(result), counted: Some([stats, turned]), captured: None, cpu: None, uncut: None }
 }
 
 const TRANSFERRED: u64 = 40_000_000;
 
 /// Forty megabytes in two seconds, ten segments sent again.
-fn transfer() -> Made {
+fn transfer() -> MadeTest {
     let side = |retransmissions| TcpSide {
         total_bytes: TRANSFERRED,
         counted_bytes: TRANSFERRED,
@@ -86,7 +86,7 @@ fn transfer() -> Made {
     made(NetworkResult::Tcp(TcpResult { up: Some(up), down: None }), stats)
 }
 
-fn datagrams() -> Made {
+fn datagrams() -> MadeTest {
     let sender = UdpSender { sent: 1000, total: 1000, ..UdpSender::default() };
     let receiver = UdpReceiver { received: 990, total: 990, bytes: 990 * 1448, ..UdpReceiver::default() };
     let stats = LinkStats { sent_bytes: 1000 * (1448 + 42), sent_packets: 1000, ..LinkStats::default() };
@@ -94,7 +94,7 @@ fn datagrams() -> Made {
 }
 
 /// Two streams each way for two seconds.
-fn streams() -> Made {
+fn streams() -> MadeTest {
     let packets = VoicePackets { intended: 200, sent: 200, received: 200, ..VoicePackets::default() };
     let way = VoiceDirection { packets, ..VoiceDirection::default() };
     let end = VoiceEnd { sent: 200, total_sent: 200, total_received: 200, ..VoiceEnd::default() };
@@ -114,16 +114,16 @@ fn streams() -> Made {
         received_packets: 200,
         ..LinkStats::default()
     };
-    Made { counted: Some([stats, stats]), ..made(NetworkResult::Voice(Box::new(result)), stats) }
+    MadeTest { counted: Some([stats, stats]), ..made(NetworkResult::Voice(Box::new(result)), stats) }
 }
 
 /// Makes one trial of the plan; what came of it, and the specifications in their order.
 fn trial(
     plan: &Plan,
     seed: u64,
-    change: impl FnMut(&NetworkSpec, &mut Made),
+    change: impl FnMut(&NetworkSpec, &mut MadeTest),
 ) -> (Vec<Observation>, Validity, Vec<NetworkSpec>) {
-    let order = Order {
+    let request = TrialRequest {
         cell: &plan.cells[0],
         measure: &plan.measures[0],
         repetition: 0,
@@ -137,7 +137,7 @@ fn trial(
     let Workload::Network(workload) = &plan.cells[0].workload else { panic!("no network workload") };
     let mut ends = Fake { specs: Vec::new(), change };
     let target = "10.97.0.2:5202".parse().unwrap();
-    let measured = measure(&mut ends, &order, workload, target, &Silent).unwrap();
+    let measured = measure(&mut ends, &request, workload, target, &Silent).unwrap();
     (measured.observations, measured.validity, ends.specs)
 }
 
@@ -312,9 +312,33 @@ fn datagrams_that_never_came_or_found_no_room_are_told_apart() {
     };
     assert_eq!(udp(|_| {}), None);
     assert_eq!(udp(|udp| udp.receiver.received = 0), Some(InvalidReason::MtuMismatch));
-    assert_eq!(udp(|udp| udp.receiver.no_room = 50), Some(InvalidReason::GeneratorLimited));
+    // What the far end had no room for is its environment's.
+    assert_eq!(udp(|udp| udp.receiver.no_room = 50), None);
     let limited = udp(|udp| udp.sender.limited = Some("too slow".to_owned()));
     assert_eq!(limited, Some(InvalidReason::GeneratorLimited));
+}
+
+#[test]
+fn what_the_system_under_test_cannot_send_or_take_is_told_of_it_and_counts() {
+    let of = |direction: &str, change: fn(&mut UdpResult)| {
+        let tests = format!("workload=[{{tcp: {{}}}}, {{tcp: {{name: other}}}}, {{udp: {{{direction}}}}}]");
+        let (tests, ..) = trial(&plan(&[&tests]), 1, |spec, made| {
+            if let (Kind::Udp(_), Ok(NetworkResult::Udp(udp))) = (&spec.test, &mut made.answer) {
+                change(udp);
+                made.counted = None;
+            }
+        });
+        let test = tests.iter().find(|test| test.name == "udp").unwrap();
+        let keys = ["sut.limited", "sut.no_room"].into_iter();
+        (reason(&test.validity), keys.filter(|key| test.facts.contains_key(*key)).collect::<Vec<_>>())
+    };
+    let limited = |udp: &mut UdpResult| udp.sender.limited = Some("too slow".to_owned());
+    let no_room = |udp: &mut UdpResult| udp.receiver.no_room = 50;
+    let generator = Some(InvalidReason::GeneratorLimited);
+    assert_eq!(of("direction: up", limited), (generator, Vec::new()));
+    assert_eq!(of("direction: down", limited), (None, vec!["sut.limited"]));
+    assert_eq!(of("direction: up", no_room), (None, vec!["sut.no_room"]));
+    assert_eq!(of("direction: down", no_room), (generator, Vec::new()));
 }
 
 #[test]

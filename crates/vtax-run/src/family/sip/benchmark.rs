@@ -8,7 +8,9 @@ use std::time::Duration;
 use vtax_agent::AgentError;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
 use vtax_load::sip::{PhaseKind, PhaseResult, Pools, SipConnections, SipPhase, SipProfile, causes};
-use vtax_plan::model::{Arrivals, CapacityMeasure, ImsMeasure, LatencyMeasure, Ramp, SipWorkload, Spread};
+use vtax_plan::model::{
+    ArrivalProcess, CapacityMeasure, ImsMeasure, LatencyMeasure, Ramp, SipWorkload, Spread,
+};
 use vtax_store::ims::{Doc, ImsOutcome, ImsPhase, ImsPhaseKind};
 use vtax_store::record::{InvalidReason, Validity};
 use vtax_units::{Nanos, Rate, Share};
@@ -23,6 +25,11 @@ const MOST_STEPS: u32 = 30;
 /// A step of the search goes no further beyond the last than this. A SIP service far beyond its capacity fills
 /// its memory with transactions, and the wait until it is rid of them is longer than a step.
 const SEARCH_FACTOR: f64 = 2.0;
+/// A step that broke another limit than that of loss is told to the search as one whose loss is just beyond what is allowed: so
+/// many times that, and [`BEYOND_NONE`] more. It has failed then, but not by far.
+const BEYOND_LIMIT: f64 = 1.01;
+/// Where no loss is allowed at all, so much is beyond it.
+const BEYOND_NONE: f64 = 1e-6;
 /// Registrations per second of a service that is still waited for; one that doesn't answer is not.
 const SLOWEST_REGISTRAR: f64 = 10.0;
 /// Rates tried in confirmation, each lower than the one before.
@@ -35,7 +42,7 @@ const LONG_CALL: u64 = 5;
 const SLACK: Duration = Duration::from_secs(120);
 
 /// What a benchmark found.
-pub(super) struct Found {
+pub(super) struct BenchmarkResult {
     pub(super) outcome: ImsOutcome,
     pub(super) validity: Validity,
     /// The phases with their seconds and histograms, for the trial's files.
@@ -47,7 +54,7 @@ pub(super) struct Benchmark<'a> {
     session: &'a mut dyn Session,
     workload: &'a SipWorkload,
     observer: &'a dyn Observer,
-    arrivals: Arrivals,
+    arrivals: ArrivalProcess,
     phases: Vec<ImsPhase>,
     details: Vec<PhaseResult>,
     stray: BTreeMap<String, u64>,
@@ -66,7 +73,7 @@ impl<'a> Benchmark<'a> {
     pub(super) fn new(
         session: &'a mut dyn Session,
         workload: &'a SipWorkload,
-        arrivals: Arrivals,
+        arrivals: ArrivalProcess,
         observer: &'a dyn Observer,
     ) -> Self {
         let (phases, details, stray, pools, connections) = Default::default();
@@ -79,7 +86,7 @@ impl<'a> Benchmark<'a> {
         measure: &ImsMeasure,
         hint: Option<Rate>,
         seed: u64,
-    ) -> Result<Found, AgentError> {
+    ) -> Result<BenchmarkResult, AgentError> {
         let mut stages = vec![registration(measure.registration_rate, Some(measure.registration_ihs_limit))];
         stages.extend(stir(measure));
         match measure.ramp {
@@ -117,7 +124,11 @@ impl<'a> Benchmark<'a> {
     }
 
     /// Runs the mix at one rate, after registering the plan's share.
-    pub(super) fn fixed(mut self, measure: &LatencyMeasure, rate: Rate) -> Result<Found, AgentError> {
+    pub(super) fn fixed(
+        mut self,
+        measure: &LatencyMeasure,
+        rate: Rate,
+    ) -> Result<BenchmarkResult, AgentError> {
         let load = fixed_load((measure.warmup, measure.duration), rate);
         let made = self.play(vec![registration(SipWorkload::REGISTRATION_RATE, None), load])?;
         Ok(self.conclude_fixed(made))
@@ -129,12 +140,12 @@ impl<'a> Benchmark<'a> {
     }
 
     /// Runs the mix at one rate for a time that doesn't count and one that does.
-    pub(super) fn hold(mut self, times: (Nanos, Nanos), rate: Rate) -> Result<Found, AgentError> {
+    pub(super) fn hold(mut self, times: (Nanos, Nanos), rate: Rate) -> Result<BenchmarkResult, AgentError> {
         let made = self.play(vec![fixed_load(times, rate)])?;
         Ok(self.conclude_fixed(made))
     }
 
-    fn conclude_fixed(self, made: Range<usize>) -> Found {
+    fn conclude_fixed(self, made: Range<usize>) -> BenchmarkResult {
         let detail = &self.details[made.end - 1];
         let validity = match &detail.generator.limited {
             Some(why) => invalid(InvalidReason::GeneratorLimited, why.clone()),
@@ -181,7 +192,7 @@ impl<'a> Benchmark<'a> {
     }
 
     /// What the staircase came to: the last step before the first that broke a limit.
-    fn staircase(self, made: Range<usize>) -> Found {
+    fn staircase(self, made: Range<usize>) -> BenchmarkResult {
         let phases = &self.phases[made.clone()];
         let broken = phases.iter().position(|p| !p.passed);
         if let Some(failed) = broken.map(|i| &phases[i]).filter(|p| p.kind != ImsPhaseKind::Step) {
@@ -196,7 +207,12 @@ impl<'a> Benchmark<'a> {
         self.conclude(doc, bound, validity)
     }
 
-    fn search(mut self, spec: SearchSpec, step: Nanos, measure: &ImsMeasure) -> Result<Found, AgentError> {
+    fn search(
+        mut self,
+        spec: SearchSpec,
+        step: Nanos,
+        measure: &ImsMeasure,
+    ) -> Result<BenchmarkResult, AgentError> {
         let mut search = Search::new(spec);
         let mut count = 0;
         while let Some(rate) = search.next() {
@@ -249,7 +265,7 @@ impl<'a> Benchmark<'a> {
     fn step_outcome(&self, rate: Rate, made: Range<usize>, limit: Share) -> StepOutcome {
         let last = made.end - 1;
         let (phase, detail) = (&self.phases[last], &self.details[last]);
-        let beyond = limit.0 * 1.01 + 1e-6;
+        let beyond = limit.0 * BEYOND_LIMIT + BEYOND_NONE;
         let loss = if phase.passed { phase.ihs.min(limit.0) } else { phase.ihs.max(beyond) };
         StepOutcome {
             rate,
@@ -281,7 +297,7 @@ impl<'a> Benchmark<'a> {
         )
     }
 
-    fn conclude(self, doc: Option<usize>, failed: Option<Rate>, validity: Validity) -> Found {
+    fn conclude(self, doc: Option<usize>, failed: Option<Rate>, validity: Validity) -> BenchmarkResult {
         let doc = doc.map(|i| Doc {
             requested: self.phases[i].requested,
             effective: self.phases[i].effective,
@@ -296,7 +312,7 @@ impl<'a> Benchmark<'a> {
             connections: self.connections,
             probe_clocks: BTreeMap::new(),
         };
-        Found { outcome, validity, phases: self.details }
+        BenchmarkResult { outcome, validity, phases: self.details }
     }
 
     fn step(

@@ -16,10 +16,10 @@ use vtax_store::failover::FailoverLoad;
 use vtax_store::record::Finding;
 use vtax_units::{CpuSet, Nanos};
 
-use crate::failover::{self, Course, Held};
+use crate::failover::{self, Course, HeldLoad};
 use crate::instrument::{Ends, Instrument, Measured, Site, not_made};
-use crate::order::Order;
-use benchmark::{Benchmark, Found};
+use crate::trial_request::TrialRequest;
+use benchmark::{Benchmark, BenchmarkResult};
 use session::OnClient;
 
 /// The instrument of SIP workloads.
@@ -35,47 +35,47 @@ impl<'a> Subscribers<'a> {
 }
 
 impl Instrument for Subscribers<'_> {
-    fn load(&self, ends: &Ends<'_>, order: &Order<'_>) -> LoadSpec {
+    fn load(&self, ends: &Ends<'_>, request: &TrialRequest<'_>) -> LoadSpec {
         LoadSpec::Sip(Box::new(SipSpec {
             target: ends.target,
             workload: self.workload.clone(),
             local: ends.sources.to_vec(),
             // The client's agent is bound to its CPUs already: one worker on each.
             cpus: CpuSet::default(),
-            seed: order.seed,
-            moments: order.measure.kind.is_failover(),
+            seed: request.seed,
+            moments: request.measure.kind.is_failover(),
             // Certificates are made for the run, and nobody else can be there.
             verify: Verify::Nothing,
         }))
     }
 
-    fn measure(&mut self, site: &mut Site<'_>, order: &Order<'_>) -> Result<Measured, AgentError> {
+    fn measure(&mut self, site: &mut Site<'_>, request: &TrialRequest<'_>) -> Result<Measured, AgentError> {
         let (workload, observer) = (self.workload, site.observer);
         let registrations = workload.registered_count();
         let mut session = OnClient { client: site.client, observer, registrations };
         let found =
-            match &order.measure.kind {
+            match &request.measure.kind {
                 MeasureKind::Ims(ims) => Benchmark::new(&mut session, workload, ims.arrivals, observer)
-                    .find(ims, order.capacity_hint, order.seed)?,
+                    .find(ims, request.capacity_hint, request.seed)?,
                 MeasureKind::Latency(latency) => {
                     Benchmark::new(&mut session, workload, latency.arrivals, observer)
-                        .fixed(latency, order.rate()?)?
+                        .fixed(latency, request.rate()?)?
                 }
                 MeasureKind::Failover(measure) => {
                     let mut benchmark = Benchmark::new(&mut session, workload, measure.arrivals, observer);
                     benchmark.register()?;
                     let clocks = site.probes.clocks.clone();
-                    let load = || held(benchmark, order, measure, clocks);
-                    return failover::measure(site, order, measure, load);
+                    let load = || held(benchmark, request, measure, clocks);
+                    return failover::measure(site, request, measure, load);
                 }
                 MeasureKind::Capacity(_)
                 | MeasureKind::Throughput(_)
                 | MeasureKind::Network(_)
                 | MeasureKind::Storage(_) => {
-                    return Err(not_made(order, "a SIP workload"));
+                    return Err(not_made(request, "a SIP workload"));
                 }
             };
-        let Found { mut outcome, validity, phases } = found;
+        let BenchmarkResult { mut outcome, validity, phases } = found;
         outcome.probe_clocks.clone_from(&site.probes.clocks);
         // Registrations and calls cost differently: CPU time per request would say nothing.
         let measured = Measured::whole(site.started_unix_ms, Finding::Ims(Box::new(outcome)), validity);
@@ -86,19 +86,19 @@ impl Instrument for Subscribers<'_> {
 /// Holds a load of scenarios for as long as things break; `clocks` are those of the probes.
 fn held(
     benchmark: Benchmark<'_>,
-    order: &Order<'_>,
+    request: &TrialRequest<'_>,
     measure: &FailoverMeasure,
     clocks: BTreeMap<String, i64>,
-) -> Result<Held, AgentError> {
-    let found = benchmark.hold((measure.warmup, measure.duration), order.rate()?)?;
-    let Found { mut outcome, validity, phases } = found;
+) -> Result<HeldLoad, AgentError> {
+    let found = benchmark.hold((measure.warmup, measure.duration), request.rate()?)?;
+    let BenchmarkResult { mut outcome, validity, phases } = found;
     outcome.probe_clocks = clocks;
     let Some(phase) = phases.last() else {
         let error = "the generator recorded no phase".to_owned();
         return Err(AgentError::Refused { node: "client".to_owned(), error });
     };
     let started_unix_ns = phase.started_unix_ms.saturating_mul(1_000_000).saturating_add(phase.transient.0);
-    Ok(Held {
+    Ok(HeldLoad {
         started_unix_ns,
         duration: phase.duration.saturating_sub(phase.transient),
         course: course(phase),

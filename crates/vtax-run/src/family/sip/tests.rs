@@ -6,12 +6,12 @@ use std::time::Duration;
 use vtax_agent::AgentError;
 use vtax_load::sip::{PhaseKind, PhaseResult, Pools, ScenarioResult, SipPhase, SipProfile, SipResult};
 use vtax_load::{GeneratorUse, LatencyHistogram};
-use vtax_plan::model::{Arrivals, ImsMeasure, MeasureKind, Plan, Scenario, SipWorkload, Workload};
+use vtax_plan::model::{ArrivalProcess, ImsMeasure, MeasureKind, Plan, Scenario, SipWorkload, Workload};
 use vtax_store::ims::ImsPhaseKind;
 use vtax_store::record::{InvalidReason, Validity};
 use vtax_units::{Nanos, Rate};
 
-use super::benchmark::{Benchmark, Found};
+use super::benchmark::{Benchmark, BenchmarkResult};
 use super::session::Session;
 use crate::observe::Silent;
 
@@ -144,14 +144,14 @@ fn measure(plan: &Plan) -> ImsMeasure {
 }
 
 /// The benchmark of that measure on that service; how many profiles it took.
-fn find(text: &str, service: Service, hint: Option<f64>) -> (Found, u32) {
+fn find(text: &str, service: Service, hint: Option<f64>) -> (BenchmarkResult, u32) {
     find_in(&plan(text), service, hint)
 }
 
-fn find_in(plan: &Plan, service: Service, hint: Option<f64>) -> (Found, u32) {
+fn find_in(plan: &Plan, service: Service, hint: Option<f64>) -> (BenchmarkResult, u32) {
     let workload = workload(plan);
     let mut session = Simulated { service, workload: workload.clone() };
-    let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Poisson, &Silent);
+    let benchmark = Benchmark::new(&mut session, &workload, ArrivalProcess::Poisson, &Silent);
     let found = benchmark.find(&measure(plan), hint.map(Rate), SEED).expect("the simulation never fails");
     assert_eq!(found.phases.len(), found.outcome.phases.len());
     (found, session.service.profiles)
@@ -160,7 +160,7 @@ fn find_in(plan: &Plan, service: Service, hint: Option<f64>) -> (Found, u32) {
 const STEPS: &str = "{ims: {ramp: {steps: {initial: 50/s, increase: 10/s, count: 30}}}}";
 const SEARCH: &str = "{ims: {ramp: {search: {start: 50/s, max: 5000/s, precision: 5%}}}}";
 
-fn names(found: &Found) -> Vec<&str> {
+fn names(found: &BenchmarkResult) -> Vec<&str> {
     found.outcome.phases.iter().map(|p| p.name.as_str()).collect()
 }
 
@@ -288,7 +288,7 @@ fn an_overloaded_service_is_not_the_plans_fault() {
     // No subscriber is free above 120/s, although calls as short as these keep few subscribers busy.
     let service = Service { subscribers: 120.0, ..Service::of(1e4) };
     let mut session = Simulated { service, workload: workload.clone() };
-    let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Poisson, &Silent);
+    let benchmark = Benchmark::new(&mut session, &workload, ArrivalProcess::Poisson, &Silent);
     let found = benchmark.find(&measure(&short), None, SEED).expect("no failure");
     assert_eq!(found.validity, Validity::Valid);
     assert!(found.outcome.doc.expect("found").requested.0 <= 120.0);
@@ -304,7 +304,7 @@ fn one_scenarios_own_limit_counts_where_it_can_be_judged() {
         part.ihs_limit = vtax_units::Share(if part.scenario == Scenario::Messaging { 0.01 } else { 0.5 });
     }
     let mut session = Simulated { service: Service::of(100.0), workload: workload.clone() };
-    let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Constant, &Silent);
+    let benchmark = Benchmark::new(&mut session, &workload, ArrivalProcess::Constant, &Silent);
     let found = benchmark.find(&measure(&strict), None, SEED).expect("no failure");
     let doc = found.outcome.doc.expect("found");
     // 1 % instead of 10 %.
@@ -320,7 +320,7 @@ fn a_given_rate_is_measured_as_it_is() {
     let workload = workload(&plan);
     let run = |capacity: f64| {
         let mut session = Simulated { service: Service::of(capacity), workload: workload.clone() };
-        let benchmark = Benchmark::new(&mut session, &workload, Arrivals::Poisson, &Silent);
+        let benchmark = Benchmark::new(&mut session, &workload, ArrivalProcess::Poisson, &Silent);
         benchmark.fixed(latency, Rate(200.0)).expect("no failure")
     };
     let found = run(150.0);

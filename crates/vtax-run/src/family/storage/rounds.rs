@@ -83,6 +83,7 @@ mod tests {
             generator: GeneratorUse::default(),
             samples: Vec::new(),
             details: None,
+            timeout: vtax_units::Nanos::ZERO,
         };
         let process = Process { bytes: 4096 * operations, last: Nanos::from_secs(2), ..Process::default() };
         let result = StorageResult {

@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 
 use vtax_plan::model::{SubscriberFormats, Subscribers};
 use vtax_sys::inherit::Inherit;
-use vtax_sys::{Ended, PidFd};
+use vtax_sys::{PidFd, ProcessExit};
 
 use crate::documents::make_directory;
 use crate::error::ServiceError;
 use crate::identity::Identity;
 use crate::packages::{PATH, installed};
-use crate::recipe::{Condition, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Recipe};
 
 /// Where its program is by distribution.
 pub(super) const PROGRAMS: &[&str] =
@@ -53,31 +53,31 @@ fn program() -> &'static str {
 }
 
 /// The socket of a service's database.
-pub(super) fn socket(job: &Job<'_>) -> PathBuf {
-    job.directory.join("database.socket")
+pub(super) fn socket(context: &EntryContext<'_>) -> PathBuf {
+    context.directory.join("database.socket")
 }
 
 /// Puts the data in place, from where it was prepared if it was, and says how to start the server.
 pub(super) fn prepare(
-    job: &Job<'_>,
+    context: &EntryContext<'_>,
     subscribers: &Subscribers,
     connections: u32,
 ) -> Result<Recipe, ServiceError> {
-    let data = job.directory.join("database");
-    match job.prepared {
+    let data = context.directory.join("database");
+    match context.prepared {
         Some(prepared) if !prepared.is_dir() => {
-            let (service, path) = (job.service.to_owned(), prepared.to_owned());
+            let (service, path) = (context.service.to_owned(), prepared.to_owned());
             return Err(ServiceError::NotPrepared { service, path });
         }
-        Some(prepared) => copy(prepared, &data).map_err(job.file("copying the database to", &data))?,
-        None => make(job.service, subscribers, &data)?,
+        Some(prepared) => copy(prepared, &data).map_err(context.file("copying the database to", &data))?,
+        None => make(context.service, subscribers, &data)?,
     }
-    let socket = socket(job);
+    let socket = socket(context);
     let mut command = server(&data);
     command.extend([
         format!("--socket={}", socket.display()),
-        format!("--pid-file={}", job.path("mariadbd.pid")),
-        format!("--tmpdir={}", job.path("")),
+        format!("--pid-file={}", context.path("mariadbd.pid")),
+        format!("--tmpdir={}", context.path("")),
         format!("--max-connections={connections}"),
         LOG.to_owned(),
         BUFFER_POOL.to_owned(),
@@ -96,7 +96,7 @@ pub(super) fn prepare(
         part: Some("mariadbd"),
         command,
         env: Vec::new(),
-        address: job.address,
+        address: context.address,
         datagrams: false,
         ready: Condition::Database { socket },
         setup: Vec::new(),
@@ -145,7 +145,7 @@ pub(super) fn make(service: &str, subscribers: &Subscribers, data: &Path) -> Res
     write_script(&script).map_err(file("writing", &script))?;
     let log = data.join("make.log");
     let ended = run_script(subscribers, data, &script, &log).map_err(file("making a database in", data))?;
-    if ended != Ended::Exited(0) {
+    if ended != ProcessExit::Exited(0) {
         let text = fs::read_to_string(&log).unwrap_or_default();
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let lines = lines[lines.len().saturating_sub(SHOWN_LINES)..].to_vec();
@@ -226,7 +226,7 @@ fn write_script(path: &Path) -> io::Result<()> {
 }
 
 /// Feeds a script to a server that ends with it.
-fn run_script(subscribers: &Subscribers, data: &Path, script: &Path, log: &Path) -> io::Result<Ended> {
+fn run_script(subscribers: &Subscribers, data: &Path, script: &Path, log: &Path) -> io::Result<ProcessExit> {
     let server = server(data);
     let mut command = Command::new(&server[0]);
     command.args(&server[1..]);

@@ -15,7 +15,7 @@ use super::entry::Entry;
 use crate::documents::write_file;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Missing, Package};
-use crate::recipe::{Condition, Job, Prepared, Recipe};
+use crate::recipe::{Condition, EntryContext, Prepared, Recipe};
 
 /// Processes per transport where the plan doesn't say: Kamailio's own default.
 const CHILDREN: u32 = 8;
@@ -139,36 +139,36 @@ impl Entry for Kamailio<'_> {
         databases::find_or_make(service, subscribers, cache).map(Some)
     }
 
-    fn recipes(&self, job: &Job<'_>) -> Result<Vec<Recipe>, ServiceError> {
-        prepare(job, self.0, job.subscribers()?)
+    fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
+        prepare(context, self.0, context.subscribers()?)
     }
 }
 
 /// Writes the configuration, puts the database in place.
 fn prepare(
-    job: &Job<'_>,
+    context: &EntryContext<'_>,
     options: &KamailioOptions,
     subscribers: &Subscribers,
 ) -> Result<Vec<Recipe>, ServiceError> {
-    let invalid = |source| ServiceError::Subscribers { service: job.service.to_owned(), source };
+    let invalid = |source| ServiceError::Subscribers { service: context.service.to_owned(), source };
     // Realm and domain become part of the configuration.
     subscribers.formats().map_err(invalid)?;
     let children = options.children.unwrap_or(CHILDREN).max(1);
     let connections = children.saturating_mul(2).saturating_add(OTHER_PROCESSES);
-    let database = mariadb::prepare(job, subscribers, connections)?;
+    let database = mariadb::prepare(context, subscribers, connections)?;
     if options.tls {
-        certificate::write(job)?;
+        certificate::write(context)?;
     }
-    let path = job.directory.join("kamailio.cfg");
-    let text = configuration(job, options, children, subscribers);
-    write_file(&path, text.as_bytes()).map_err(job.file("writing", &path))?;
+    let path = context.directory.join("kamailio.cfg");
+    let text = configuration(context, options, children, subscribers);
+    write_file(&path, text.as_bytes()).map_err(context.file("writing", &path))?;
     let shared_memory = options.shared_memory.0.div_ceil(1 << 20).max(1).to_string();
-    let pid_file = job.directory.join("kamailio.pid");
-    let directory = job.path("");
+    let pid_file = context.directory.join("kamailio.pid");
+    let directory = context.path("");
     let command = [
         all_packages()[0].program,
         "-f",
-        &job.path("kamailio.cfg"),
+        &context.path("kamailio.cfg"),
         // In the foreground, but with all its processes; what it says goes to stderr.
         "-DD",
         "-E",
@@ -184,22 +184,22 @@ fn prepare(
         "-Y",
         &directory,
         "-P",
-        &job.path("kamailio.pid"),
+        &context.path("kamailio.pid"),
     ];
     let kamailio = Recipe {
         part: Some("kamailio"),
         // The client library has no other way to be told of a socket by Kamailio.
-        env: vec![("MYSQL_UNIX_PORT".to_owned(), mariadb::socket(job).to_string_lossy().into_owned())],
+        env: vec![("MYSQL_UNIX_PORT".to_owned(), mariadb::socket(context).to_string_lossy().into_owned())],
         datagrams: true,
-        ..job.recipe(command.map(str::to_owned).to_vec(), Condition::Sip { pid_file })
+        ..context.recipe(command.map(str::to_owned).to_vec(), Condition::Sip { pid_file })
     };
     let relay = options.media_relay.and_then(|MediaRelay::Rtpengine| rtpengine::package());
-    let relay = relay.map(|package| rtpengine::recipe(job, package.program));
+    let relay = relay.map(|package| rtpengine::recipe(context, package.program));
     Ok([Some(database), relay, Some(kamailio)].into_iter().flatten().collect())
 }
 
 fn configuration(
-    job: &Job<'_>,
+    context: &EntryContext<'_>,
     options: &KamailioOptions,
     children: u32,
     subscribers: &Subscribers,
@@ -211,8 +211,8 @@ fn configuration(
         .replace("ELSEWHERE", elsewhere)
         .replace("TO_RELAY", to_relay)
         .replace("REPLIES", replies);
-    let relay = relays.then(|| rtpengine::control(job));
-    let (listen, domain) = (job.address, &subscribers.domain);
+    let relay = relays.then(|| rtpengine::control(context));
+    let (listen, domain) = (context.address, &subscribers.domain);
     let (transport, enable) = if options.tls { ("tls", "enable_tls=yes\n") } else { ("tcp", "") };
     format!(
         r#"#!KAMAILIO
@@ -237,7 +237,7 @@ use_dst_blocklist=no
 
 {modules}
 {routes}"#,
-        modules = modules(job, options, relay)
+        modules = modules(context, options, relay)
     )
 }
 
@@ -245,9 +245,9 @@ use_dst_blocklist=no
 ///
 /// The table of registrations is empty at each start, so it isn't loaded: the worker that loads it does so while
 /// others already register users, and would add what they have just written a second time.
-fn modules(job: &Job<'_>, options: &KamailioOptions, relay: Option<SocketAddr>) -> String {
+fn modules(context: &EntryContext<'_>, options: &KamailioOptions, relay: Option<SocketAddr>) -> String {
     // Before all that use the same library.
-    let tls = if options.tls { tls(job) } else { String::new() };
+    let tls = if options.tls { tls(context) } else { String::new() };
     let relay = relay.map_or_else(String::new, |control| {
         format!(
             "loadmodule \"rtpengine.so\"\nmodparam(\"rtpengine\", \"rtpengine_sock\", \"udp:{control}\")\n"
@@ -285,8 +285,8 @@ modparam("registrar", "max_expires", 0)
 }
 
 /// TLS for whoever comes, with a certificate of this start.
-fn tls(job: &Job<'_>) -> String {
-    let (certificate, key) = (job.path(CERTIFICATE), job.path(KEY));
+fn tls(context: &EntryContext<'_>) -> String {
+    let (certificate, key) = (context.path(CERTIFICATE), context.path(KEY));
     format!(
         r#"loadmodule "tls.so"
 modparam("tls", "tls_method", "TLSv1.2+")
@@ -392,7 +392,7 @@ mod tests {
 
     fn text(options: &KamailioOptions, realm: &str) -> String {
         let address = "10.0.0.2:5060".parse().expect("an address");
-        let job = Job { service: "kamailio", address, ..Job::example() };
+        let context = EntryContext { service: "kamailio", address, ..EntryContext::example() };
         let subscribers = Subscribers {
             count: 10,
             public: "subs%06d".into(),
@@ -401,7 +401,7 @@ mod tests {
             realm: realm.into(),
             domain: "open-ims.test".into(),
         };
-        configuration(&job, options, 4, &subscribers)
+        configuration(&context, options, 4, &subscribers)
     }
 
     #[test]

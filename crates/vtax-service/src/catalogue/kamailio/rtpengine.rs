@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::packages::{Distribution, Package};
-use crate::recipe::{Condition, Heard, Job, Recipe};
+use crate::recipe::{Condition, EntryContext, Heard, Recipe};
 
 /// Where its program is.
 const PROGRAMS: &[&str] = &["/usr/bin/rtpengine", "/usr/sbin/rtpengine", "/usr/local/bin/rtpengine"];
@@ -23,15 +23,15 @@ pub(super) fn package() -> Option<Package> {
 }
 
 /// Where it is told about calls: on the node's own loopback.
-pub(super) fn control(job: &Job<'_>) -> SocketAddr {
-    let port = job.address.port();
+pub(super) fn control(context: &EntryContext<'_>) -> SocketAddr {
+    let port = context.address.port();
     let own = port.checked_add(BESIDE).unwrap_or(port - BESIDE);
     (Ipv4Addr::LOCALHOST, own).into()
 }
 
 /// How it is started, with a worker for each CPU.
-pub(super) fn recipe(job: &Job<'_>, program: &str) -> Recipe {
-    let (control, address, workers) = (control(job), job.address.ip(), job.cpus);
+pub(super) fn recipe(context: &EntryContext<'_>, program: &str) -> Recipe {
+    let (control, address, workers) = (control(context), context.address.ip(), context.cpus);
     let (first, last) = MEDIA_PORTS;
     let command = [
         program.to_owned(),
@@ -53,14 +53,14 @@ pub(super) fn recipe(job: &Job<'_>, program: &str) -> Recipe {
         format!("--timeout={SILENCE}"),
         // A call that is over gives its ports back at once.
         "--delete-delay=0".to_owned(),
-        format!("--pidfile={}", job.path("rtpengine.pid")),
+        format!("--pidfile={}", context.path("rtpengine.pid")),
     ];
     let ready = Condition::Answer { what: "ping".to_owned(), ask: b"1 d7:command4:pinge\n".to_vec(), judge };
     Recipe {
         part: Some("rtpengine"),
         address: control,
         datagrams: true,
-        ..job.recipe(command.to_vec(), ready)
+        ..context.recipe(command.to_vec(), ready)
     }
 }
 
@@ -75,13 +75,14 @@ mod tests {
 
     #[test]
     fn it_is_told_about_calls_on_loopback() {
-        let job = Job { address: ([10, 0, 0, 2], 5060).into(), cpus: 2, ..Job::example() };
-        let recipe = recipe(&job, "/usr/bin/rtpengine");
+        let context =
+            EntryContext { address: ([10, 0, 0, 2], 5060).into(), cpus: 2, ..EntryContext::example() };
+        let recipe = recipe(&context, "/usr/bin/rtpengine");
         assert_eq!(recipe.address, ([127, 0, 0, 1], 5063).into());
         for word in ["--interface=10.0.0.2", "--listen-ng=127.0.0.1:5063", "--num-threads=2", "--table=-1"] {
             assert!(recipe.command.iter().any(|own| own == word), "{word}: {:?}", recipe.command);
         }
-        let last = Job { address: ([10, 0, 0, 2], u16::MAX).into(), ..Job::example() };
+        let last = EntryContext { address: ([10, 0, 0, 2], u16::MAX).into(), ..EntryContext::example() };
         assert_eq!(control(&last).port(), u16::MAX - BESIDE);
     }
 

@@ -23,7 +23,7 @@ pub enum DesktopError {
     /// The X server can't be reached, or has gone.
     #[error("the X server of display :{display}")]
     Server {
-        /// Which.
+        /// Number of the display.
         display: u32,
         /// What the system said.
         #[source]
@@ -32,7 +32,7 @@ pub enum DesktopError {
     /// It declined, or isn't of a kind that is drawn on here.
     #[error("the X server of display :{display}")]
     Setup {
-        /// Which.
+        /// Number of the display.
         display: u32,
         /// What it is about.
         #[source]
@@ -41,7 +41,7 @@ pub enum DesktopError {
     /// A desktop too small or too large for what is shown.
     #[error("display :{display} has {width}x{height} pixels: 400x300 to 8192x8192 are needed")]
     Size {
-        /// Which.
+        /// Number of the display.
         display: u32,
         /// In pixels.
         width: u16,
@@ -51,7 +51,7 @@ pub enum DesktopError {
     /// It refused a request.
     #[error("the X server of display :{display} refused request {request}: error {code}")]
     Refused {
-        /// Which.
+        /// Number of the display.
         display: u32,
         /// The request's major code.
         request: u8,

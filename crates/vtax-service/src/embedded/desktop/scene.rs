@@ -1,5 +1,6 @@
 //! What is drawn. Everything but the picture that is dragged is in a pixmap as well, from which the window is mended.
 
+use vtax_units::random::SplitMix64;
 use vtax_wire::desktop::{self, CELL, LEAST, MARKER_HEIGHT, MARKER_WIDTH, MOST, ONE, ZERO, button};
 use vtax_wire::x11::{
     Event, EventKind, GcValues, Geometry, Setup, change_gc, copy_area, create_gc, create_pixmap,
@@ -59,16 +60,12 @@ pub(super) struct Scene {
     bits: Vec<u8>,
 }
 
-/// Numbers that follow from a seed (splitmix64).
-struct Random(u64);
+/// Numbers that follow from a seed.
+struct Random(SplitMix64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -101,7 +98,7 @@ impl Scene {
             keycodes: setup.keycodes,
             tags: [NO_TAG; 256],
             glyphs: glyphs(),
-            random: Random(seed),
+            random: Random(SplitMix64::new(seed)),
             count: 0,
             caret: (0, 0),
             frame: 0,
@@ -345,7 +342,7 @@ impl Scene {
 
 /// Characters of no alphabet: strokes in a field of five by nine, the same everywhere.
 fn glyphs() -> [[u8; GLYPH.1 as usize]; GLYPHS] {
-    let mut random = Random(CELL.into());
+    let mut random = Random(SplitMix64::new(CELL.into()));
     std::array::from_fn(|number| {
         let mut rows = [0; GLYPH.1 as usize];
         if number == 0 {

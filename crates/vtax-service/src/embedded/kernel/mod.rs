@@ -74,7 +74,7 @@ pub enum KernelError {
     Description {
         /// Which file.
         path: PathBuf,
-        /// Why.
+        /// What the parser says of it.
         #[source]
         source: serde_json::Error,
     },

@@ -39,7 +39,7 @@ impl Stream {
         Self { fd, peer, is_secure: false, state: Mutex::default() }
     }
 
-    /// The same with TLS; `None` where the configuration can't be used.
+    /// A stream with TLS; `None` where the configuration can't be used.
     pub(super) fn secure(fd: OwnedFd, peer: SocketAddr, config: &Arc<ServerConfig>) -> Option<Self> {
         let state = State { tls: Some(Tls::new(config)?), ..State::default() };
         Some(Self { fd, peer, is_secure: true, state: Mutex::new(state) })

@@ -17,7 +17,7 @@ pub enum Indexing {
 /// The name of a field that is written out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name<'a> {
-    /// That of the field at an index.
+    /// The name of the field at an index.
     Index(u32),
     /// As it is, in lower case.
     Text(&'a [u8]),

@@ -21,7 +21,7 @@ pub(super) struct Zrle {
     /// Begins with the first rectangle.
     stream: Option<Inflate>,
     plain: Vec<u8>,
-    /// Those of a tile.
+    /// The pixels of a tile.
     pixels: Vec<u32>,
     /// What of `plain` is inflated and not yet drawn.
     from: usize,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use vtax_sys::check::Check;
+use vtax_sys::check::{Check, name};
 use vtax_sys::clock::{ClockChange, WallClock, unix_ms};
 use vtax_sys::sched::monotonic;
 use vtax_units::Nanos;
@@ -15,7 +15,7 @@ const READINGS: u32 = 10_000;
 const SLOW: Nanos = Nanos(1_000);
 
 /// What was found out about a clock.
-struct Found {
+struct ClockFacts {
     /// The kernel's name for where it has the time from.
     source: String,
     /// What a reading takes.
@@ -34,12 +34,12 @@ pub(super) fn check(earlier: &WallClock) -> Check {
     }
     let reading = Nanos(monotonic().saturating_sub(begin).0 / u64::from(READINGS));
     let source = source.map_or_else(|_| "an unknown source".to_owned(), |text| text.trim().to_owned());
-    judge(&Found { source, reading, unix_ms: unix_ms(), change: earlier.change() })
+    judge(&ClockFacts { source, reading, unix_ms: unix_ms(), change: earlier.change() })
 }
 
-fn judge(found: &Found) -> Check {
-    let Found { source, reading, unix_ms, change } = found;
-    let name = "clock";
+fn judge(found: &ClockFacts) -> Check {
+    let ClockFacts { source, reading, unix_ms, change } = found;
+    let name = name::CLOCK;
     if let Some(change) = change {
         return Check::degraded(
             name,
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_clock_that_jumps_or_was_never_set_or_is_slow_is_told_with_what_helps() {
         let good =
-            || Found { source: "tsc".to_owned(), reading: Nanos(30), unix_ms: 2 * SET_MS, change: None };
+            || ClockFacts { source: "tsc".to_owned(), reading: Nanos(30), unix_ms: 2 * SET_MS, change: None };
         let found = judge(&good());
         assert_eq!(
             (found.state, found.found.as_str()),
@@ -86,12 +86,12 @@ mod tests {
         );
         for (bad, said) in [
             (
-                Found { change: Some(ClockChange { by_ns: -3_600_000_000_000 }), ..good() },
+                ClockFacts { change: Some(ClockChange { by_ns: -3_600_000_000_000 }), ..good() },
                 "set by -3600.000 s",
             ),
-            (Found { unix_ms: 86_400_000, ..good() }, "it says 1970-01-02"),
+            (ClockFacts { unix_ms: 86_400_000, ..good() }, "it says 1970-01-02"),
             (
-                Found { source: "acpi_pm".to_owned(), reading: Nanos(3_100), ..good() },
+                ClockFacts { source: "acpi_pm".to_owned(), reading: Nanos(3_100), ..good() },
                 "acpi_pm: a reading takes 3.1",
             ),
         ] {
@@ -104,6 +104,10 @@ mod tests {
     #[test]
     fn this_hosts_clock_is_looked_at() {
         let found = check(&WallClock::look());
-        assert!(found.found.contains("reading") || found.state == State::Degraded, "{found:?}");
+        assert_eq!(found.name, name::CLOCK);
+        // Where it has the time from comes first, or what is wrong with it.
+        let first = found.found.split([',', ':']).next().unwrap_or_default();
+        assert!(!first.trim().is_empty(), "{found:?}");
+        assert_eq!(found.state == State::Degraded, found.fix.is_some(), "{found:?}");
     }
 }

@@ -6,30 +6,35 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use vtax_sys::chain;
 use vtax_sys::check::Check;
+use vtax_sys::locked_dir::LockedDir;
+
+use super::DIRECTORIES;
 
 /// Tries the directory of temporary files and the cache.
 pub(super) fn checks(cache: &Path) -> Vec<Check> {
     vec![temporary(&std::env::temp_dir()), kept(cache)]
 }
 
-/// A program of a line in a directory, removed when dropped.
-struct Trial(PathBuf);
-
-impl Trial {
-    fn write(directory: &Path) -> std::io::Result<Self> {
-        let path = directory.join(format!("vtax-doctor-{}", std::process::id()));
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o700).open(&path)?;
-        let trial = Self(path);
-        file.write_all(b"#!/bin/sh\nexit 0\n")?;
-        Ok(trial)
-    }
+/// A program of a line, in a directory that is removed when dropped.
+struct Trial {
+    program: PathBuf,
+    _directory: LockedDir,
 }
 
-impl Drop for Trial {
-    fn drop(&mut self) {
-        // It was made here; where that has become impossible there is nothing more to do.
-        let _ = fs::remove_file(&self.0);
+impl Trial {
+    fn write(parent: &Path) -> Result<Self, String> {
+        let directory = LockedDir::create(parent, DIRECTORIES).map_err(|e| chain(&e))?;
+        let program = directory.path().join("program");
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o700)
+            .open(&program)
+            .and_then(|mut file| file.write_all(b"#!/bin/sh\nexit 0\n"))
+            .map_err(|e| e.to_string())?;
+        Ok(Self { program, _directory: directory })
     }
 }
 
@@ -47,7 +52,8 @@ fn temporary(directory: &Path) -> Check {
             );
         }
     };
-    match Command::new(&trial.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status() {
+    let mut program = Command::new(&trial.program);
+    match program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status() {
         Ok(status) if status.success() => Check::ok(name, format!("{place} can be written and executed")),
         Ok(status) => Check::degraded(
             name,
@@ -67,7 +73,8 @@ fn temporary(directory: &Path) -> Check {
 /// Whether what was found out once can be kept.
 fn kept(cache: &Path) -> Check {
     let name = "cache";
-    let tried = fs::create_dir_all(cache).and_then(|()| Trial::write(cache));
+    let made = fs::create_dir_all(cache).map_err(|e| e.to_string());
+    let tried = made.and_then(|()| Trial::write(cache));
     match tried {
         Ok(_) => Check::ok(name, format!("{} can be written", cache.display())),
         Err(e) => Check::degraded(
@@ -93,6 +100,11 @@ mod tests {
         assert_eq!(found.state, State::Ok, "{found:?}");
         assert_eq!(kept(&directory.path().join("a/cache")).state, State::Ok);
         assert_eq!(fs::read_dir(directory.path().join("a/cache")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        // What a killed doctor left goes with the next one's.
+        fs::create_dir(directory.path().join("vtax-doctor-1")).unwrap();
+        fs::write(directory.path().join("vtax-doctor-1.lock"), "").unwrap();
+        assert_eq!(temporary(directory.path()).state, State::Ok);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 

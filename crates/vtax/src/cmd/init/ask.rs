@@ -3,11 +3,11 @@
 use std::io::{BufRead, Write};
 
 /// Wrong answers to one question before nothing more is asked.
-const PATIENCE: usize = 5;
+const MAX_TRIES: usize = 5;
 
 /// Nobody answers (any more).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Silence;
+pub(super) struct NoAnswer;
 
 /// Asks, and reads answers.
 pub(super) struct Asking<'a> {
@@ -26,14 +26,14 @@ impl<'a> Asking<'a> {
         question: &str,
         default: &str,
         read: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<T, Silence> {
-        for _ in 0..PATIENCE {
+    ) -> Result<T, NoAnswer> {
+        for _ in 0..MAX_TRIES {
             let asked =
                 write!(self.questions, "{question} [{default}]: ").and_then(|()| self.questions.flush());
             let mut answer = String::new();
             let length = self.answers.read_line(&mut answer);
             if asked.is_err() || !length.is_ok_and(|length| length > 0) {
-                return Err(Silence);
+                return Err(NoAnswer);
             }
             let answer = answer.trim();
             match read(if answer.is_empty() { default } else { answer }) {
@@ -42,6 +42,6 @@ impl<'a> Asking<'a> {
                 Err(why) => drop(writeln!(self.questions, "  {why}")),
             }
         }
-        Err(Silence)
+        Err(NoAnswer)
     }
 }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{IsTerminal, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use vtax_plan::PlanErrors;
 use vtax_plan::model::{Cell, Plan};
 use vtax_topology::Blueprint;
 use vtax_topology::builtin::topology;
@@ -19,7 +18,7 @@ const LONGEST_FILE: u64 = 1 << 20;
 
 /// A containerlab file, or a plan and one of its cells.
 #[derive(clap::Args)]
-pub(super) struct What {
+pub(super) struct LabSource {
     /// A containerlab file (`*.clab.yml`), or a plan.
     file: PathBuf,
     /// The cell of the plan, by its id as `vtax check` prints it; without it, the first with routers.
@@ -69,45 +68,24 @@ impl Loaded {
     }
 }
 
-/// Prints what is wrong with a file to standard error.
-fn print(errors: &PlanErrors) {
-    let mut err = std::io::stderr().lock();
-    let colour = err.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    // Nothing more can be said where even standard error is gone.
-    let _ = err.write_all(errors.to_text(colour).as_bytes());
-}
-
-impl What {
-    /// Reads it; `None`: it is faulty, and was told so.
-    pub(super) fn load(&self) -> Result<Option<Loaded>, Failure> {
+impl LabSource {
+    /// Reads the file, and finds the cell where it is a plan.
+    pub(super) fn load(&self) -> Result<Loaded, Failure> {
         let name = self.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if name.ends_with(".clab.yml") || name.ends_with(".clab.yaml") {
             return self.clab();
         }
-        match vtax_plan::load(&self.file, &self.overrides) {
-            Ok(plan) => {
-                let cell = self.find(&plan)?;
-                Ok(Some(Loaded::Cell { plan: Box::new(plan), cell: Box::new(cell) }))
-            }
-            Err(errors) => {
-                print(&errors);
-                Ok(None)
-            }
-        }
+        let plan = vtax_plan::load(&self.file, &self.overrides)?;
+        let cell = self.find(&plan)?;
+        Ok(Loaded::Cell { plan: Box::new(plan), cell: Box::new(cell) })
     }
 
-    fn clab(&self) -> Result<Option<Loaded>, Failure> {
-        let clab = match vtax_plan::containerlab::load(&self.file) {
-            Ok(clab) => clab,
-            Err(errors) => {
-                print(&errors);
-                return Ok(None);
-            }
-        };
+    fn clab(&self) -> Result<Loaded, Failure> {
+        let clab = vtax_plan::containerlab::load(&self.file)?;
         let directory = self.file.parent().unwrap_or_else(|| Path::new(""));
         let texts = texts(&clab, directory)?;
         let blueprint = blueprint(&clab, &texts).bad_input()?;
-        Ok(Some(Loaded::Clab { name: clab.name, blueprint: Box::new(blueprint) }))
+        Ok(Loaded::Clab { name: clab.name, blueprint: Box::new(blueprint) })
     }
 
     fn find(&self, plan: &Plan) -> Result<Cell, Failure> {

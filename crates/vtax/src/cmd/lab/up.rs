@@ -12,14 +12,14 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vtax_lab::{Isolation, Lab, LabOptions};
-use vtax_run::{LabExecutor, PairSupport, Reach, Silent, Standing, Stood, Stop};
+use vtax_run::{BuiltManualTestbed, LabExecutor, ManualTestbed, PairSupport, Silent, Stop, TestbedHandle};
 use vtax_sys::cgroup::RunGroups;
 
-use super::door::{self, Answer, Ask};
-use super::file::{Loaded, What};
+use super::file::{LabSource, Loaded};
+use super::socket::{self, Answer, Ask};
 use crate::cmd::run::shell_word;
 use crate::exit::{Classify, Exit, Failure, Outcome, report};
-use crate::front::{Place, in_controller};
+use crate::front::{ControllerScope, in_controller};
 use crate::out;
 use crate::signals::stop_on_signals;
 
@@ -29,9 +29,9 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    what: What,
+    what: LabSource,
     /// Its name, by which other commands reach it where several stand.
-    #[arg(long, default_value = door::USUAL)]
+    #[arg(long, default_value = socket::USUAL)]
     name: String,
     /// Start the cell's service too, as for a trial; of several systems, each one's.
     #[arg(long)]
@@ -39,15 +39,15 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let Some(loaded) = args.what.load()? else { return Ok(Exit::BadInput) };
+    let loaded = args.what.load()?;
     // Before the controller leaves this network namespace, to which the socket's name belongs.
-    let listener = door::listen(&args.name)?;
+    let listener = socket::listen(&args.name)?;
     let pairs = match &loaded {
         Loaded::Cell { plan, .. } => PairSupport::of(plan),
         Loaded::Clab { .. } => PairSupport::default(),
     };
-    in_controller(|place, groups| {
-        let outcome = hold(args, &loaded, &pairs, &listener, place, groups);
+    in_controller(|scope, groups| {
+        let outcome = hold(args, &loaded, &pairs, &listener, scope, groups);
         outcome.unwrap_or_else(|failure| report(&failure))
     })
 }
@@ -57,15 +57,15 @@ fn hold(
     loaded: &Loaded,
     pairs: &PairSupport,
     listener: &UnixListener,
-    place: Place,
+    scope: ControllerScope,
     groups: &RunGroups,
 ) -> Outcome {
     let stop = Stop::default();
     // Before any other thread: signals must be blocked in all of them.
     stop_on_signals(&stop).host_cannot()?;
-    let inside = match place {
-        Place::Inside(inside) => inside,
-        Place::Outside(reason) => {
+    let inside = match scope {
+        ControllerScope::Inside(inside) => inside,
+        ControllerScope::Outside(reason) => {
             return Err(anyhow::anyhow!("a lab needs namespaces, which are refused here: {reason}"))
                 .host_cannot();
         }
@@ -74,11 +74,11 @@ fn hold(
     let options = LabOptions { groups: Some(groups.clone()), ..LabOptions::new(Isolation::Namespaces) };
     let started = Instant::now();
     // What the testbed was built from stays until it is down.
-    let (stood, _kept) = build(loaded, args.service, pairs, options, &stop)?;
-    out::text(&(told(loaded.name(), &stood, started) + &ways(&args.name)))?;
-    let standing = stood.standing;
-    serve(&standing, listener, &stop)?;
-    let left = standing.down();
+    let (built, _kept) = build(loaded, args.service, pairs, options, &stop)?;
+    out::printable(&(describe_built(loaded.name(), &built, started) + &ways(&args.name)))?;
+    let testbed = built.testbed;
+    serve(&testbed, listener, &stop)?;
+    let left = testbed.down();
     if !left.is_empty() {
         return Err(anyhow::anyhow!("{}", left.join("; "))).context("take the lab down").host_cannot();
     }
@@ -86,7 +86,7 @@ fn hold(
 }
 
 /// What has to outlive a testbed.
-enum Kept {
+enum TestbedOwner {
     Lab { _lab: Box<Lab> },
     Executor { _executor: Box<LabExecutor> },
 }
@@ -97,31 +97,32 @@ fn build(
     pairs: &PairSupport,
     options: LabOptions,
     stop: &Stop,
-) -> Result<(Stood, Kept), Failure> {
+) -> Result<(BuiltManualTestbed, TestbedOwner), Failure> {
     match loaded {
         Loaded::Clab { blueprint, .. } => {
             let lab = Lab::new(options).host_cannot()?;
-            let (standing, raised) = Standing::of_blueprint(&lab, (**blueprint).clone()).host_cannot()?;
-            let stood = Stood { standing, raised: Some(raised), services: Vec::new() };
-            Ok((stood, Kept::Lab { _lab: Box::new(lab) }))
+            let (testbed, raised) = ManualTestbed::of_blueprint(&lab, (**blueprint).clone()).host_cannot()?;
+            let built = BuiltManualTestbed { testbed, raised: Some(raised), services: Vec::new() };
+            Ok((built, TestbedOwner::Lab { _lab: Box::new(lab) }))
         }
         Loaded::Cell { plan, cell } => {
             let mut executor = LabExecutor::new(plan, options, pairs, stop.clone(), &Silent).host_cannot()?;
             if let Some(obstacle) = executor.obstacle(cell) {
                 return Err(anyhow::anyhow!("{}: {obstacle}", cell.id)).host_cannot();
             }
-            let stood = executor.stand(plan, cell, service, &Silent).host_cannot()?;
-            Ok((stood, Kept::Executor { _executor: Box::new(executor) }))
+            let built = executor.build_manual_testbed(plan, cell, service, &Silent).host_cannot()?;
+            Ok((built, TestbedOwner::Executor { _executor: Box::new(executor) }))
         }
     }
 }
 
-fn told(name: &str, stood: &Stood, started: Instant) -> String {
-    let Stood { standing, raised, services } = stood;
+/// What stands, how long its stages took, and where its services are.
+fn describe_built(name: &str, built: &BuiltManualTestbed, started: Instant) -> String {
+    let BuiltManualTestbed { testbed, raised, services } = built;
     let mut text = format!(
         "{name} stands after {:.1} s: {}\n",
         started.elapsed().as_secs_f64(),
-        standing.reach().names().join(", ")
+        testbed.handle().names().join(", ")
     );
     for (stage, at) in raised.iter().flat_map(|raised| &raised.stages) {
         text += &format!("  {:<15} {:>7.2} s\n", stage.word(), at.as_secs_f64());
@@ -140,12 +141,12 @@ fn told(name: &str, stood: &Stood, started: Instant) -> String {
 /// The commands that reach a lab of this name.
 fn ways(name: &str) -> String {
     let lab =
-        if name == door::USUAL { String::new() } else { format!(" --lab {}", shell_word(Path::new(name))) };
+        if name == socket::USUAL { String::new() } else { format!(" --lab {}", shell_word(Path::new(name))) };
     format!("`vtax lab exec{lab} NODE -- COMMAND` works in it; Ctrl-C here or `vtax lab down{lab}` ends it\n")
 }
 
 /// Answers questions until the lab is to go down, each on a thread of its own: what a capture is to see is done meanwhile.
-fn serve(standing: &Standing, listener: &UnixListener, stop: &Stop) -> Result<(), Failure> {
+fn serve(testbed: &ManualTestbed, listener: &UnixListener, stop: &Stop) -> Result<(), Failure> {
     listener.set_nonblocking(true).context("wait for questions").host_cannot()?;
     let over = Arc::new(AtomicBool::new(false));
     while !over.load(Ordering::Relaxed) && !stop.asked() {
@@ -153,8 +154,8 @@ fn serve(standing: &Standing, listener: &UnixListener, stop: &Stop) -> Result<()
         // Interrupted or not: the loop looks again.
         let _ = poll(&mut fds, Some(&LOOK_EVERY));
         let Ok((stream, _)) = listener.accept() else { continue };
-        let (reach, over) = (standing.reach(), Arc::clone(&over));
-        let answer = move || door::serve(&stream, |ask| answer(&reach, ask, &over));
+        let (handle, over) = (testbed.handle(), Arc::clone(&over));
+        let answer = move || socket::serve(&stream, |ask| answer(&handle, ask, &over));
         std::thread::Builder::new()
             .name("question".into())
             .spawn(answer)
@@ -164,17 +165,13 @@ fn serve(standing: &Standing, listener: &UnixListener, stop: &Stop) -> Result<()
     Ok(())
 }
 
-fn answer(reach: &Reach, ask: Ask, over: &AtomicBool) -> Answer {
+fn answer(handle: &TestbedHandle, ask: Ask, over: &AtomicBool) -> Answer {
     let done = match ask {
-        Ask::Exec { node, command } => reach.execute(&node, &command).map(|done| Answer::Executed {
-            well: done.well,
-            how: done.how,
-            output: done.output,
-        }),
-        Ask::Capture { node, interface, duration } => reach
+        Ask::Exec { node, command } => handle.execute(&node, &command).map(Answer::Executed),
+        Ask::Capture { node, interface, duration } => handle
             .capture(&node, &interface, duration)
             .map(|pcap| Answer::Captured { pcap: BASE64_STANDARD.encode(pcap) }),
-        Ask::Fault { event } => reach.inject(event).map(|()| Answer::Done),
+        Ask::Fault { event } => handle.inject(event).map(|()| Answer::Done),
         Ask::Down => {
             over.store(true, Ordering::Relaxed);
             Ok(Answer::Done)

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use base64::Engine;
@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use vtax_load::desktop::{DesktopFigures, DesktopSession, DesktopSpec, Keep};
 use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
 use vtax_plan::model::{DesktopEncoding, DesktopPace, DesktopScript, DesktopSecurity, DesktopUsers};
+use vtax_sys::sync::lock;
 use vtax_units::{Nanos, Rate};
 
 use super::output::millis;
@@ -141,8 +142,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     let password = args.password_file.as_deref().map(password).transpose().bad_input()?;
     let load = args.spec(password);
     let picture = Arc::clone(&load.picture);
-    let exit = args.load.run(format!("rfb://{}", args.server), load)?;
-    let picture = picture.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let exit = args.load.options().run(format!("rfb://{}", args.server), load)?;
+    let picture = lock(&picture).take();
     if let (Some(path), Some(picture)) = (&args.picture, picture) {
         let png = STANDARD.decode(picture).context("the picture").host_cannot()?;
         std::fs::write(path, png).with_context(|| format!("writing {}", path.display())).host_cannot()?;
@@ -223,9 +224,9 @@ impl RequestSpec for DesktopLoad {
     }
 
     fn run(session: &Open, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {
-        let mut open = session.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&session.session);
         let mut found = open.run_step(step, control)?;
-        *session.picture.lock().unwrap_or_else(PoisonError::into_inner) = found.figures.picture.take();
+        *lock(&session.picture) = found.figures.picture.take();
         Ok(found.into_load())
     }
 }

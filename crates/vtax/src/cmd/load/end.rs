@@ -7,15 +7,15 @@ use crate::exit::{Exit, Failure};
 
 /// How a load ended; the last lines of its table, and keys of its JSON.
 #[derive(Serialize)]
-pub(super) struct End {
-    ended: Ended,
+pub(super) struct LoadEnd {
+    ended: Completion,
     invalid: Option<Invalid>,
 }
 
 /// Whether a load went on to its end. One that was killed prints nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Ended {
+pub(super) enum Completion {
     /// As it was asked for.
     Complete,
     /// A signal ended it early.
@@ -28,34 +28,34 @@ pub(super) struct Invalid {
     why: String,
 }
 
-impl Ended {
+impl Completion {
     pub(super) fn of(interrupted: bool) -> Self {
         if interrupted { Self::Interrupted } else { Self::Complete }
     }
 }
 
-impl End {
+impl LoadEnd {
     pub(super) fn of(interrupted: bool, invalid: Option<Invalid>) -> Self {
-        Self { ended: Ended::of(interrupted), invalid }
+        Self { ended: Completion::of(interrupted), invalid }
     }
 
     /// Of a load that a signal ended before anything was measured, as the engine's error says.
     pub(super) fn before_anything(error: &Failure) -> Self {
         let invalid = Invalid { exit: Exit::Interrupted, why: error.to_string() };
-        Self { ended: Ended::Interrupted, invalid: Some(invalid) }
+        Self { ended: Completion::Interrupted, invalid: Some(invalid) }
     }
 
     pub(super) fn exit(&self) -> Exit {
         match self.ended {
-            Ended::Interrupted => Exit::Interrupted,
-            Ended::Complete => self.invalid.as_ref().map_or(Exit::Done, |invalid| invalid.exit),
+            Completion::Interrupted => Exit::Interrupted,
+            Completion::Complete => self.invalid.as_ref().map_or(Exit::Done, |invalid| invalid.exit),
         }
     }
 
     /// What the table's last lines say of it, if anything.
     pub(super) fn lines(&self) -> String {
         let mut lines = String::new();
-        if self.ended == Ended::Interrupted {
+        if self.ended == Completion::Interrupted {
             lines += "interrupted: the figures are of what was measured until then\n";
         }
         if let Some(Invalid { why, .. }) = &self.invalid {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn figures_that_do_not_count_end_with_the_code_of_their_reason() {
-        let end = |interrupted, doubt: Option<Doubt>| End::of(interrupted, doubt.map(Invalid::from));
+        let end = |interrupted, doubt: Option<Doubt>| LoadEnd::of(interrupted, doubt.map(Invalid::from));
         assert_eq!(end(false, None).exit(), Exit::Done);
         let limited = end(false, Some(Doubt::GeneratorLimited("worker 0 used 99 % of its CPU".to_owned())));
         assert_eq!(limited.exit(), Exit::HostCannot);

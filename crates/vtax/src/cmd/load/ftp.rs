@@ -179,7 +179,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         seed: args.load.seed,
         part: Part::default(),
     };
-    args.load.run(format!("ftp://{}", args.server), spec)
+    args.load.options().run(format!("ftp://{}", args.server), spec)
 }
 
 /// What a load of FTP found besides what all loads do; phases are means.

@@ -282,7 +282,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         script,
     };
     let pool = args.load.pool(args.url.resolve().bad_input()?);
-    args.load.run(args.url.to_string(), HttpSpec { pool, requests })
+    args.load.options().run(args.url.to_string(), HttpSpec { pool, requests })
 }
 
 /// What a load of HTTP found besides what all loads do.

@@ -150,6 +150,7 @@ mod tests {
                 start: Nanos::from_secs(second),
                 counts: half.clone(),
                 latency: LatencyHistogram::new(),
+                begun: None,
             })
             .to_vec();
         let errors = Errors { refused: 3, status: 10, ..Errors::default() };

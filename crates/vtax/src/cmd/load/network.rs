@@ -3,24 +3,24 @@
 mod output;
 
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::Signal;
 use vtax_load::Control;
 use vtax_load::network::{
     Direction, FailureKind, NetworkError, NetworkResult, NetworkSpec, NetworkTestKind, PORT, PingTest, Probe,
     RrTest, ServerOptions, SocketOptions, TcpTest, UdpTest, VoiceLaw, VoiceTest, run as run_test, serve,
 };
-use vtax_plan::model::Arrivals;
+use vtax_plan::model::ArrivalProcess;
 use vtax_sys::signals::SignalFd;
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 
-use super::end::{End, Invalid};
+use super::end::{Invalid, LoadEnd};
+use super::signals::{ending_signals, serve_until_signal, signalled};
+use super::target;
 use crate::exit::{Classify, Exit, Failure, Outcome};
 
 /// How often signals are looked at.
@@ -111,7 +111,7 @@ pub(super) struct PingArgs {
     rate: Rate,
     /// Gaps between probes.
     #[arg(long, value_parser = super::requests::arrivals(), default_value = "constant")]
-    arrivals: Arrivals,
+    arrivals: ArrivalProcess,
     /// Payload in bytes.
     #[arg(long, default_value_t = 56)]
     size: u32,
@@ -336,7 +336,7 @@ pub(super) fn voice(args: &VoiceArgs) -> Outcome {
 
 fn either(ends: &Ends, course: &CourseArgs, test: NetworkTestKind, seed: u64) -> Outcome {
     // Before the first thread, so that all have the signals blocked.
-    let signals = SignalFd::new(&[Signal::INT, Signal::TERM]).context("preparing for Ctrl-C")?;
+    let signals = ending_signals().context("preparing for Ctrl-C")?;
     match &ends.host {
         Some(host) => client(host, course, test, seed, &signals),
         None => server(ends.listen, &signals),
@@ -354,16 +354,8 @@ fn server(asked: Option<SocketAddr>, signals: &SignalFd) -> Outcome {
         let hint = "other hosts can't reach it there; --listen ADDRESS:PORT lets them";
         let _ = writeln!(std::io::stderr(), "{hint}");
     }
-    let stop = AtomicBool::new(false);
-    let result = thread::scope(|scope| {
-        let serving = scope.spawn(|| serve(&listener, ServerOptions { tests: TESTS_AT_ONCE }, &stop));
-        while !serving.is_finished() && !signalled(signals) {
-            thread::sleep(TICK);
-        }
-        stop.store(true, Relaxed);
-        serving.join()
-    });
-    match result {
+    let options = ServerOptions { tests: TESTS_AT_ONCE };
+    match serve_until_signal(signals, |stop| serve(&listener, options, stop)) {
         Ok(result) => result.host_cannot().map(|()| Exit::Done),
         Err(_) => Err(anyhow::anyhow!("the server panicked").into()),
     }
@@ -379,19 +371,19 @@ fn client(host: &str, course: &CourseArgs, test: NetworkTestKind, seed: u64, sig
         interval: course.interval,
     };
     let (result, interrupted) = match carry_out(&spec, course.quiet, signals) {
-        Err(failure) if course.json && failure.exit == Exit::Interrupted => {
-            output::json(host, &spec, None, &End::before_anything(&failure))?;
+        Err(failure) if course.json && failure.exit() == Exit::Interrupted => {
+            output::json(host, &spec, None, &LoadEnd::before_anything(&failure))?;
             return Ok(Exit::Interrupted);
         }
         carried_out => carried_out?,
     };
     let nothing = result.nothing_succeeded().map(Invalid::nothing);
-    let invalid = nothing.or_else(|| result.doubt().map(|why| Invalid::instrument(why.to_owned())));
-    let end = End::of(interrupted, invalid);
+    let invalid = nothing.or_else(|| result.doubt(&spec.test).map(|why| Invalid::instrument(why.to_owned())));
+    let end = LoadEnd::of(interrupted, invalid);
     if course.json {
         output::json(host, &spec, Some(&result), &end)?;
     } else {
-        output::text(&result, &end)?;
+        output::text(&spec.test, &result, &end)?;
     }
     Ok(end.exit())
 }
@@ -429,42 +421,29 @@ fn carry_out(spec: &NetworkSpec, quiet: bool, signals: &SignalFd) -> Result<(Net
             // The far end or the path to it.
             _ => Exit::Failed,
         };
-        Failure { exit, error: error.into() }
+        Failure::new(exit, error)
     })?;
     Ok((result, interrupted))
 }
 
-fn signalled(signals: &SignalFd) -> bool {
-    matches!(signals.next(), Ok(Some(_)))
-}
-
 /// `HOST`, `HOST:PORT` or `[IPV6]:PORT`, as an address.
 fn resolve(host: &str) -> anyhow::Result<SocketAddr> {
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    if let Ok(ip) = bare.parse() {
-        return Ok(SocketAddr::new(ip, PORT));
-    }
-    let with_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let found = if with_port { host.to_socket_addrs() } else { (host, PORT).to_socket_addrs() };
-    found
-        .with_context(|| format!("`{host}` can't be resolved; write HOST, HOST:PORT or an address"))?
-        .next()
-        .with_context(|| format!("`{host}` has no address"))
+    target::resolve(host, PORT)
+        .with_context(|| format!("`{host}` can't be resolved; write HOST, HOST:PORT or an address"))
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cmd::test_args::ParseArgs;
 
     #[test]
     fn an_end_is_a_client_or_a_server_somewhere() {
-        use clap::Parser;
-        #[derive(Parser)]
-        struct Command {
-            #[command(flatten)]
-            ends: Ends,
-        }
-        let parse = |args: &[&str]| Command::try_parse_from([&["vtax"], args].concat()).map(|c| c.ends);
+        let parse = |args: &[&str]| {
+            ParseArgs::<Ends>::try_parse_from([&["vtax"], args].concat()).map(|parsed| parsed.args)
+        };
         assert_eq!(parse(&["a:1"]).unwrap().host.as_deref(), Some("a:1"));
         let server = parse(&["--server", "--listen", "127.0.0.1:7"]).unwrap();
         assert!(server.server && server.listen.is_some_and(|listen| listen.port() == 7));
@@ -475,11 +454,8 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_names_and_addresses_with_and_without_port() {
-        assert_eq!(resolve("127.0.0.1").unwrap(), "127.0.0.1:5202".parse().unwrap());
-        assert_eq!(resolve("127.0.0.1:80").unwrap(), "127.0.0.1:80".parse().unwrap());
+    fn a_server_has_its_usual_port_where_none_is_named() {
         assert_eq!(resolve("::1").unwrap(), "[::1]:5202".parse().unwrap());
-        assert_eq!(resolve("[::1]").unwrap(), "[::1]:5202".parse().unwrap());
         assert_eq!(resolve("[::1]:80").unwrap(), "[::1]:80".parse().unwrap());
         assert!(resolve("no such host").unwrap_err().to_string().contains("no such host"));
         assert!(resolve("").is_err());

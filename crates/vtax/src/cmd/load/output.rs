@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use vtax_load::search::{Bracket, Ending};
 use vtax_load::{ConnectionPool, Errors, LatencyHistogram, LoadResult, Model, RequestStep, Sample};
-use vtax_units::{Nanos, Rate, Share};
+use vtax_units::{Nanos, Rate, Share, counted};
 
-use super::end::{End, Ended};
+use super::end::{Completion, LoadEnd};
 use super::request_load::{RequestLoad, RequestSpec};
 use super::{desktop, ftp, http, sip};
 use crate::exit::Failure;
@@ -53,9 +53,9 @@ impl Samples {
 #[derive(Serialize)]
 struct Report<'a, R> {
     url: &'a str,
-    spec: Asked<'a, R>,
+    spec: RequestedLoad<'a, R>,
     #[serde(flatten)]
-    end: &'a End,
+    end: &'a LoadEnd,
     /// Successful answers per second.
     rate: Option<f64>,
     latency_ns: Option<Summary>,
@@ -66,7 +66,7 @@ struct Report<'a, R> {
 
 /// What was asked for, as one object.
 #[derive(Serialize)]
-struct Asked<'a, R> {
+struct RequestedLoad<'a, R> {
     #[serde(flatten)]
     pool: &'a ConnectionPool,
     protocol: Protocol<'a, R>,
@@ -110,11 +110,11 @@ impl Summary {
 pub(super) fn json<S: RequestSpec>(
     load: &RequestLoad<S>,
     result: Option<&LoadResult>,
-    end: &End,
+    end: &LoadEnd,
 ) -> Result<(), Failure> {
     out::json(&Report {
         url: &load.target,
-        spec: Asked {
+        spec: RequestedLoad {
             pool: load.spec.pool(),
             protocol: Protocol { kind: S::FAMILY, requests: load.spec.requests() },
             step: &load.step,
@@ -140,7 +140,7 @@ pub(super) fn figure(recorded: &LatencyHistogram, figure: String) -> String {
 pub(super) fn table<S: RequestSpec>(
     load: &RequestLoad<S>,
     result: &LoadResult,
-    end: &End,
+    end: &LoadEnd,
 ) -> Result<(), Failure> {
     let mut text = String::new();
     put_table(&mut text, load, result).context("writing the result")?;
@@ -199,12 +199,11 @@ fn put_table<S: RequestSpec>(out: &mut String, load: &RequestLoad<S>, result: &L
 
 /// What carries a load: an open loop takes no more connections than it needs.
 fn carried_by(family: &str, open: bool, count: u32) -> String {
-    let s = if count == 1 { "" } else { "s" };
     match (family, open) {
-        ("sip", _) => format!("at most {count} call{s} at once"),
-        ("desktop", _) => format!("{count} desktop{s}"),
-        (_, true) => format!("at most {count} connection{s}"),
-        (_, false) => format!("{count} connection{s}"),
+        ("sip", _) => format!("at most {} at once", counted(count, "call")),
+        ("desktop", _) => counted(count, "desktop"),
+        (_, true) => format!("at most {}", counted(count, "connection")),
+        (_, false) => counted(count, "connection"),
     }
 }
 
@@ -251,14 +250,14 @@ fn put_quantiles(out: &mut String, name: &str, histogram: &LatencyHistogram) -> 
     writeln!(out, "  ms")
 }
 
-pub(super) fn search_json(target: &str, bracket: &Bracket, ended: Ended) -> Result<(), Failure> {
+pub(super) fn search_json(target: &str, bracket: &Bracket, ended: Completion) -> Result<(), Failure> {
     #[derive(Serialize)]
-    struct Found<'a> {
+    struct SearchOutput<'a> {
         url: &'a str,
-        ended: Ended,
+        ended: Completion,
         capacity: &'a Bracket,
     }
-    out::json(&Found { url: target, ended, capacity: bracket })
+    out::json(&SearchOutput { url: target, ended, capacity: bracket })
 }
 
 /// `latency` are the limits of its 95th and 99th percentiles.
@@ -336,6 +335,7 @@ mod tests {
             generator: GeneratorUse::default(),
             samples: Vec::new(),
             details: None,
+            timeout: Nanos::ZERO,
         };
         put_counts(&mut text, &result, "redis").unwrap();
         assert!(text.ends_with("0 connections opened after the warm-up\n"), "{text}");
@@ -351,17 +351,17 @@ mod tests {
 
     #[test]
     fn a_search_tells_what_it_knows_and_no_more() {
-        let told = |ending: Ending, lower: Option<f64>, upper: Option<f64>| {
+        let text = |ending: Ending, lower: Option<f64>, upper: Option<f64>| {
             let (lower, upper) = (lower.map(Rate), upper.map(Rate));
             known(&Bracket { lower, upper, ending, steps: Vec::new() })
         };
-        assert_eq!(told(Ending::Found, Some(4.0), Some(4.13)), "between 4.00/s and 4.13/s");
+        assert_eq!(text(Ending::Found, Some(4.0), Some(4.13)), "between 4.00/s and 4.13/s");
         assert_eq!(
-            told(Ending::GeneratorLimited, Some(0.5), None),
+            text(Ending::GeneratorLimited, Some(0.5), None),
             "at least 0.500/s; the generator can't offer more"
         );
-        assert_eq!(told(Ending::NothingPassed, None, Some(12.5)), "none; even 12.5/s was too much");
-        let unfinished = |lower, upper| told(Ending::Unfinished, lower, upper);
+        assert_eq!(text(Ending::NothingPassed, None, Some(12.5)), "none; even 12.5/s was too much");
+        let unfinished = |lower, upper| text(Ending::Unfinished, lower, upper);
         let end = "so far; the search did not end";
         assert_eq!(unfinished(Some(4000.0), None), format!("at least 4000/s {end}"));
         assert_eq!(unfinished(Some(4000.0), Some(5000.4)), format!("between 4000/s and 5000/s {end}"));

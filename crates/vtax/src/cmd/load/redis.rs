@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         seed: args.load.seed,
         part: Part::default(),
     };
-    args.load.run(format!("redis://{}", args.server), spec)
+    args.load.options().run(format!("redis://{}", args.server), spec)
 }
 
 impl RequestSpec for RedisSpec {

@@ -7,11 +7,10 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use vtax_load::search::{Bracket, Ending, Search, SearchSpec, StepOutcome, StepVerdict};
 use vtax_load::{ConnectionPool, Doubt, LoadResult, Model, RequestStep, Segment};
-use vtax_plan::model::{Arrivals, CapacityMeasure};
+use vtax_plan::model::{ArrivalProcess, CapacityMeasure};
 use vtax_units::{CpuSet, Nanos, Rate, Share};
 
-use super::end::{End, Ended, Invalid};
-use super::failure::failure;
+use super::end::{Completion, Invalid, LoadEnd};
 use super::profile::Profile;
 use super::request_load::{RequestLoad, RequestSpec};
 use super::watch::{Watch, Watched};
@@ -39,13 +38,10 @@ pub(super) struct RequestArgs {
     warmup: Nanos,
     /// Gaps between requests of an open loop.
     #[arg(long, value_parser = arrivals(), default_value = "poisson")]
-    arrivals: Arrivals,
+    arrivals: ArrivalProcess,
     /// A request not answered this long after its intended start has failed.
     #[arg(long, default_value = "2s")]
     timeout: Nanos,
-    /// How long what is under way at the end is waited for, where that isn't the timeout.
-    #[arg(skip)]
-    drain: Option<Nanos>,
     /// CPUs to use, one worker each [default: all this process may use].
     #[arg(long)]
     cpus: Option<CpuSet>,
@@ -94,33 +90,64 @@ enum Format {
     Httperf,
 }
 
-/// What a load of calls asks for, whose options are those of another command.
-pub(super) struct CallArgs {
-    pub(super) rate: Profile,
-    /// Most calls at once.
-    pub(super) calls: u32,
+/// What a load of requests asks for, whichever command's options say so.
+pub(super) struct RequestOptions {
+    /// An open loop's rate; `None`: a closed loop, or a search that finds for itself where to begin.
+    pub(super) rate: Option<Profile>,
+    /// Recorded time; `None`: what the steps of the rate take, or the usual time.
     pub(super) duration: Option<Nanos>,
+    /// Time before it that is not recorded.
     pub(super) warmup: Nanos,
-    pub(super) arrivals: Arrivals,
-    pub(super) timeout: Nanos,
-    /// How long calls under way are waited for at the end.
+    /// Gaps between requests of an open loop.
+    pub(super) arrivals: ArrivalProcess,
+    /// How long what is under way at the end is waited for.
     pub(super) drain: Nanos,
-    pub(super) cpus: Option<CpuSet>,
+    /// Seed of the arrival process.
     pub(super) seed: u64,
-    pub(super) search: bool,
-    /// With `search`: share of the calls that may fail.
-    pub(super) loss: Share,
-    pub(super) max: Rate,
-    pub(super) precision: Share,
-    pub(super) json: bool,
+    /// Length of the intervals in the result.
+    pub(super) interval: Nanos,
+    /// The file that every recorded request is written to.
+    pub(super) samples_out: Option<PathBuf>,
+    /// The limits within which the highest rate is searched; `None`: one step.
+    pub(super) search: Option<SearchLimits>,
+    /// How the result is printed.
+    pub(super) form: ResultForm,
+    /// Whether no progress is printed.
     pub(super) quiet: bool,
 }
 
+/// Within which limits the highest rate is searched.
+pub(super) struct SearchLimits {
+    /// Share of requests that may fail.
+    pub(super) loss: Share,
+    /// Limit of the 99th percentile of latency.
+    pub(super) p99: Option<Nanos>,
+    /// Limit of the 95th percentile of latency.
+    pub(super) p95: Option<Nanos>,
+    /// Rate that is not exceeded.
+    pub(super) max: Rate,
+    /// How far the bounds of the answer may be apart.
+    pub(super) precision: Share,
+}
+
+/// How a result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResultForm {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+    /// As httperf prints it.
+    Httperf,
+}
+
 /// Reads an arrival process.
-pub(super) fn arrivals() -> impl TypedValueParser<Value = Arrivals> {
-    let word = |arrivals: Arrivals| PossibleValue::new(arrivals.word()).help(arrivals.to_string());
-    let parser = PossibleValuesParser::new(Arrivals::ALL.map(word));
-    parser.try_map(|word| Arrivals::ALL.into_iter().find(|a| a.word() == word).ok_or("no arrival process"))
+pub(super) fn arrivals() -> impl TypedValueParser<Value = ArrivalProcess> {
+    let word = |arrivals: ArrivalProcess| PossibleValue::new(arrivals.word()).help(arrivals.to_string());
+    let parser = PossibleValuesParser::new(ArrivalProcess::ALL.map(word));
+    parser.try_map(|word| {
+        ArrivalProcess::ALL.into_iter().find(|a| a.word() == word).ok_or("no arrival process")
+    })
 }
 
 /// Reads the highest rate of a search.
@@ -134,7 +161,7 @@ pub(super) fn highest(text: &str) -> Result<Rate, String> {
 
 /// Recorded time where none is given and the rate has no end.
 const DURATION: Nanos = Nanos::from_secs(10);
-/// That of each step of a search.
+/// Recorded time of each step of a search, where none is given.
 const SEARCH_DURATION: Nanos = Nanos::from_secs(3);
 /// Connections of the closed loop that tells a search where to begin.
 const HINT_CONNECTIONS: u32 = 64;
@@ -147,29 +174,32 @@ impl RequestArgs {
         self.format.is_some()
     }
 
-    /// Those of a load of calls: an open loop.
-    pub(super) fn of_calls(calls: CallArgs) -> Self {
-        Self {
-            rate: Some(calls.rate),
-            connections: Some(calls.calls),
-            duration: calls.duration,
-            warmup: calls.warmup,
-            arrivals: calls.arrivals,
-            timeout: calls.timeout,
-            drain: Some(calls.drain),
-            cpus: calls.cpus,
-            seed: calls.seed,
-            interval: Nanos::from_secs(1),
-            samples_out: None,
-            search: calls.search,
-            loss: calls.loss,
-            p99: None,
-            p95: None,
-            max: calls.max,
-            precision: calls.precision,
-            format: None,
-            json: calls.json,
-            quiet: calls.quiet,
+    /// The load that they ask for.
+    pub(super) fn options(&self) -> RequestOptions {
+        let limits = SearchLimits {
+            loss: self.loss,
+            p99: self.p99,
+            p95: self.p95,
+            max: self.max,
+            precision: self.precision,
+        };
+        RequestOptions {
+            rate: self.rate.clone(),
+            duration: self.duration,
+            warmup: self.warmup,
+            arrivals: self.arrivals,
+            // A request that is under way for longer has failed.
+            drain: self.timeout,
+            seed: self.seed,
+            interval: self.interval,
+            samples_out: self.samples_out.clone(),
+            search: self.search.then_some(limits),
+            form: match self.format {
+                _ if self.json => ResultForm::Json,
+                Some(Format::Httperf) => ResultForm::Httperf,
+                None => ResultForm::Table,
+            },
+            quiet: self.quiet,
         }
     }
 
@@ -183,12 +213,14 @@ impl RequestArgs {
             cpus: self.cpus.clone().unwrap_or_default(),
         }
     }
+}
 
+impl RequestOptions {
     /// How long is recorded: a load in steps that is given no time goes on to their end.
     fn recorded(&self) -> anyhow::Result<Nanos> {
         match (self.duration, &self.rate) {
             (Some(duration), _) => Ok(duration),
-            (None, _) if self.search => Ok(SEARCH_DURATION),
+            (None, _) if self.search.is_some() => Ok(SEARCH_DURATION),
             (None, Some(profile)) => Ok(profile.recorded(self.warmup)?.unwrap_or(DURATION)),
             (None, None) => Ok(DURATION),
         }
@@ -206,39 +238,42 @@ impl RequestArgs {
             seed: self.seed,
             samples: self.samples_out.is_some(),
             interval: self.interval,
-            drain: self.drain.unwrap_or(self.timeout),
+            drain: self.drain,
         })
     }
 
-    /// Carries out the load that they ask for.
+    /// Carries out the load and prints its result.
     pub(super) fn run(&self, target: String, spec: impl RequestSpec) -> Outcome {
         let load = RequestLoad { target, spec, step: self.step().bad_input()? };
         load.spec.check().and_then(|()| load.step.check()).map_err(anyhow::Error::from).bad_input()?;
         // Before the first thread, so that all have the signals blocked.
         let watch = Watch::new(self.quiet).context("preparing for Ctrl-C")?;
-        if self.search { search(self, &load, &watch) } else { once(self, &load, &watch) }
+        match &self.search {
+            Some(limits) => search(self, limits, &load, &watch),
+            None => once(self, &load, &watch),
+        }
     }
 }
 
 /// Opens the load and carries out its step.
 fn carry_out<S: RequestSpec>(watch: &Watch, load: &RequestLoad<S>) -> Result<Watched, Failure> {
-    let session = load.spec.open().map_err(failure)?;
+    let session = load.spec.open()?;
     step::<S>(watch, &session, &load.step)
 }
 
 fn step<S: RequestSpec>(watch: &Watch, session: &S::Session, step: &RequestStep) -> Result<Watched, Failure> {
-    watch.run(step, |control| S::run(session, step, control)).map_err(failure)
+    Ok(watch.run(step, |control| S::run(session, step, control))?)
 }
 
-fn once<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Watch) -> Outcome {
+fn once<S: RequestSpec>(options: &RequestOptions, load: &RequestLoad<S>, watch: &Watch) -> Outcome {
     // Asked for first: a file that can't be written should not cost a measurement.
-    let samples = match &args.samples_out {
+    let samples = match &options.samples_out {
         Some(path) => Some(output::Samples::create(path).bad_input()?),
         None => None,
     };
     let watched = match carry_out(watch, load) {
-        Err(failure) if args.json && failure.exit == Exit::Interrupted => {
-            output::json(load, None, &End::before_anything(&failure))?;
+        Err(failure) if options.form == ResultForm::Json && failure.exit() == Exit::Interrupted => {
+            output::json(load, None, &LoadEnd::before_anything(&failure))?;
             return Ok(Exit::Interrupted);
         }
         watched => watched?,
@@ -246,38 +281,43 @@ fn once<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Watch
     if let Some(samples) = samples {
         samples.write(&watched.result.samples).host_cannot()?;
     }
-    let end = End::of(watched.interrupted, watched.result.doubt().map(Invalid::from));
-    if args.json {
-        output::json(load, Some(&watched.result), &end)?;
-    } else if let Some(Format::Httperf) = args.format {
-        let text = httperf::text(&watched.result, load.spec.pool().connections);
-        crate::out::text(&(text + &end.lines()))?;
-    } else {
-        output::table(load, &watched.result, &end)?;
+    let end = LoadEnd::of(watched.interrupted, watched.result.doubt().map(Invalid::from));
+    match options.form {
+        ResultForm::Table => output::table(load, &watched.result, &end)?,
+        ResultForm::Json => output::json(load, Some(&watched.result), &end)?,
+        ResultForm::Httperf => {
+            let text = httperf::text(&watched.result, load.spec.pool().connections);
+            crate::out::text(&(text + &end.lines()))?;
+        }
     }
     Ok(end.exit())
 }
 
-fn search<S: RequestSpec>(args: &RequestArgs, load: &RequestLoad<S>, watch: &Watch) -> Outcome {
-    let limits = SearchSpec {
-        loss_max: args.loss,
-        p99_max: args.p99,
-        p95_max: args.p95,
-        precision: args.precision,
-        ..SearchSpec::blind(args.max)
+fn search<S: RequestSpec>(
+    options: &RequestOptions,
+    limits: &SearchLimits,
+    load: &RequestLoad<S>,
+    watch: &Watch,
+) -> Outcome {
+    let spec = SearchSpec {
+        loss_max: limits.loss,
+        p99_max: limits.p99,
+        p95_max: limits.p95,
+        precision: limits.precision,
+        ..SearchSpec::blind(limits.max)
     };
-    let start = match &args.rate {
-        Some(profile) => Some(SearchSpec { start: profile.first(), ..limits }),
-        None => near_closed_loop(load, watch, limits)?,
+    let start = match &options.rate {
+        Some(profile) => Some(SearchSpec { start: profile.first(), ..spec }),
+        None => near_closed_loop(load, watch, spec)?,
     };
     let (bracket, interrupted) = match start {
-        Some(start) => steps(args, load, watch, start)?,
-        None => (Search::new(limits).finish(), true),
+        Some(start) => steps(options.arrivals, load, watch, start)?,
+        None => (Search::new(spec).finish(), true),
     };
-    if args.json {
-        output::search_json(&load.target, &bracket, Ended::of(interrupted))?;
+    if options.form == ResultForm::Json {
+        output::search_json(&load.target, &bracket, Completion::of(interrupted))?;
     } else {
-        output::search_text(&bracket, (args.p95, args.p99), args.loss)?;
+        output::search_text(&bracket, (limits.p95, limits.p99), limits.loss)?;
     }
     Ok(match bracket.ending {
         _ if interrupted => Exit::Interrupted,
@@ -305,7 +345,7 @@ fn near_closed_loop<S: RequestSpec>(
     };
     let Some(closed) = uninterrupted(carry_out(watch, &closed))? else { return Ok(None) };
     if let Some(Doubt::NothingSucceeded(why)) = closed.doubt() {
-        return Err(Failure { exit: Exit::Failed, error: anyhow::anyhow!("nothing to search: {why}") });
+        return Err(Failure::new(Exit::Failed, anyhow::anyhow!("nothing to search: {why}")));
     }
     watch.line(&format!("closed loop: {}, searching from there", output::per_second(closed.throughput())));
     Ok(Some(limits.near_closed_loop(&closed)))
@@ -313,16 +353,16 @@ fn near_closed_loop<S: RequestSpec>(
 
 /// Searches from there; what was found, and whether it was interrupted.
 fn steps<S: RequestSpec>(
-    args: &RequestArgs,
+    arrivals: ArrivalProcess,
     load: &RequestLoad<S>,
     watch: &Watch,
     start: SearchSpec,
 ) -> Result<(Bracket, bool), Failure> {
-    let session = load.spec.open().map_err(failure)?;
+    let session = load.spec.open()?;
     let mut interrupted = false;
     let bracket = Search::new(start).over_requests(
         |rate| {
-            let at_rate = RequestStep { drain: start.drain(), ..at_rate(args, &load.step, rate) };
+            let at_rate = RequestStep { drain: start.drain(), ..at_rate(arrivals, &load.step, rate) };
             let result = uninterrupted(step::<S>(watch, &session, &at_rate))?;
             interrupted = result.is_none();
             Ok::<_, Failure>(result)
@@ -335,14 +375,14 @@ fn steps<S: RequestSpec>(
 /// The result of a load that went on to its end.
 fn uninterrupted(watched: Result<Watched, Failure>) -> Result<Option<LoadResult>, Failure> {
     match watched {
-        Err(failure) if failure.exit == Exit::Interrupted => Ok(None),
+        Err(failure) if failure.exit() == Exit::Interrupted => Ok(None),
         watched => watched.map(|watched| (!watched.interrupted).then_some(watched.result)),
     }
 }
 
-fn at_rate(args: &RequestArgs, step: &RequestStep, rate: Rate) -> RequestStep {
+fn at_rate(arrivals: ArrivalProcess, step: &RequestStep, rate: Rate) -> RequestStep {
     let profile = vec![Segment { from: rate, to: rate, duration: step.duration }];
-    let model = Model::Open { arrivals: args.arrivals, profile };
+    let model = Model::Open { arrivals, profile };
     RequestStep { model, ..step.clone() }
 }
 
@@ -370,14 +410,15 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cmd::alone::Alone;
+    use crate::cmd::test_args::ParseArgs;
 
     #[test]
     fn a_load_in_steps_goes_on_to_their_end() {
         let step = |words: &str| {
-            Alone::<RequestArgs>::try_parse_from(["load"].into_iter().chain(words.split(' ')))
+            ParseArgs::<RequestArgs>::try_parse_from(["load"].into_iter().chain(words.split(' ')))
                 .unwrap()
                 .args
+                .options()
                 .step()
         };
         for (words, seconds) in [

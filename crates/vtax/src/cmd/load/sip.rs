@@ -7,27 +7,23 @@ pub(super) mod script;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufWriter;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use rustix::process::Signal;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome};
 use vtax_load::sip::{PhaseKind, SipPhase, SipProfile, SipResult, SipSession, SipSpec, answer_calls};
-use vtax_load::{LatencyHistogram, Progress, Verify};
-use vtax_plan::model::Arrivals;
+use vtax_load::{LatencyHistogram, LoadError, Progress, Verify};
+use vtax_plan::model::ArrivalProcess;
 use vtax_plan::model::{SipMetric, SipTls, SipTransport, SipWorkload, Spread};
 use vtax_service::{ProvisionFormat, provision};
-use vtax_sys::signals::SignalFd;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 
 use self::mix::{Limit, Mix};
-use super::end::{End, Ended, Invalid};
-use super::failure::failure;
+use super::end::{Completion, Invalid, LoadEnd};
 use super::profile::Profile;
+use super::signals::{ending_signals, serve_until_signal};
+use super::target;
 use super::tls::Offer;
 use super::watch::{Show, Watch};
 use crate::cmd::subscribers::SubscriberArgs;
@@ -78,7 +74,7 @@ pub(super) struct Args {
     precision: Share,
     /// Gaps between attempts.
     #[arg(long, value_parser = super::requests::arrivals(), default_value = "poisson")]
-    arrivals: Arrivals,
+    arrivals: ArrivalProcess,
     /// Call the target itself: nobody registers, and it answers the calls.
     #[arg(long, conflicts_with_all = ["mix", "uas"])]
     unregistered: bool,
@@ -176,12 +172,7 @@ impl Call {
 
 /// The name or address in a target.
 fn host_of(target: &str) -> &str {
-    let bare = bare(target);
-    match bare.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(rest),
-        None if bare.parse::<IpAddr>().is_ok() => bare,
-        None => bare.rsplit_once(':').map_or(bare, |(host, _)| host),
-    }
+    target::split(bare(target)).0
 }
 
 /// Ports of SIP, and of SIP over TLS (RFC 3261 section 19.1.2).
@@ -219,12 +210,12 @@ pub(super) fn run(args: &Args) -> Outcome {
     // Before the first thread, so that all have the signals blocked.
     let watch = Watch::new(args.quiet).context("preparing for Ctrl-C")?;
     let opened = if args.unregistered { SipSession::open_direct(&spec) } else { SipSession::open(&spec) };
-    let mut session = opened.map_err(failure)?;
+    let mut session = opened?;
     if args.search {
         return search(args, &watch, &mut session, profile);
     }
     let (result, interrupted) = carry_out(&watch, &mut session, &profile)?;
-    let end = End::of(interrupted, result.doubt(&profile).map(Invalid::from));
+    let end = LoadEnd::of(interrupted, result.doubt(&profile).map(Invalid::from));
     let shown = output::Shown { result: &result, traffic: &session.traffic(), end: &end };
     if args.json {
         shown.json(&spec, &profile)?;
@@ -255,18 +246,8 @@ fn bare(target: &str) -> &str {
 
 /// The first address a target stands for.
 fn resolve(target: &str, transport: Transport) -> anyhow::Result<SocketAddr> {
-    let bare = bare(target);
     let port = if transport == Transport::Tls { TLS_PORT } else { PORT };
-    let named = |text: &str| -> std::io::Result<SocketAddr> {
-        text.to_socket_addrs()?.next().ok_or_else(|| std::io::ErrorKind::NotFound.into())
-    };
-    let address = bare.trim_start_matches('[').trim_end_matches(']');
-    match address.parse::<IpAddr>() {
-        Ok(ip) => Ok((ip, port).into()),
-        Err(_) => named(bare)
-            .or_else(|_| named(&format!("{bare}:{port}")))
-            .with_context(|| format!("looking up `{target}`")),
-    }
+    target::resolve(bare(target), port).with_context(|| format!("looking up `{target}`"))
 }
 
 /// The address of this host that the kernel would send to the target from.
@@ -375,7 +356,7 @@ fn carry_out(
         let under_way = now.sent.saturating_sub(now.ok + now.failed);
         format!("{} attempts, {under_way} under way, {} inadequate", now.sent, now.failed)
     };
-    watch.watch(|control| session.run_profile(profile, control), Show { line, live }).map_err(failure)
+    Ok(watch.watch(|control| session.run_profile(profile, control), Show { line, live })?)
 }
 
 fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: SipProfile) -> Outcome {
@@ -422,7 +403,11 @@ fn search(args: &Args, watch: &Watch, session: &mut SipSession, mut profile: Sip
         watch.line(&output::step_line(phase));
     }
     let bracket = search.finish();
-    output::search(&bracket, args.ihs, args.json, Ended::of(interrupted))?;
+    if args.json {
+        output::search_json(&bracket, Completion::of(interrupted))?;
+    } else {
+        output::search_text(&bracket, args.ihs)?;
+    }
     Ok(match bracket.ending {
         _ if interrupted => Exit::Interrupted,
         Ending::GeneratorLimited => Exit::HostCannot,
@@ -437,18 +422,9 @@ fn answer(args: &Args) -> Outcome {
     // It speaks no TLS, but what was said of it is refused.
     args.call.tls(target).bad_input()?;
     let listen = resolve(target, Transport::Udp).bad_input()?;
-    let signals = SignalFd::new(&[Signal::INT, Signal::TERM]).context("preparing for Ctrl-C")?;
-    let stop = AtomicBool::new(false);
-    let answered = thread::scope(|scope| {
-        let uas = scope.spawn(|| answer_calls(listen, &stop, output::listening));
-        while !uas.is_finished() && !matches!(signals.next(), Ok(Some(_))) {
-            thread::sleep(Duration::from_millis(50));
-        }
-        stop.store(true, Relaxed);
-        uas.join()
-    });
-    let traffic = answered.map_err(|payload| failure(vtax_load::LoadError::panicked(0, &*payload)))?;
-    let traffic = traffic.map_err(failure)?;
+    let signals = ending_signals().context("preparing for Ctrl-C")?;
+    let answered = serve_until_signal(&signals, |stop| answer_calls(listen, stop, output::listening));
+    let traffic = answered.unwrap_or_else(|payload| Err(LoadError::panicked(0, &*payload)))?;
     if args.json {
         output::traffic_json(&traffic)?;
     } else if !args.quiet {

@@ -7,11 +7,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
 use vtax_load::storage::{StorageResult, StorageSession, StorageSpec, StorageStep, TargetSpec};
 use vtax_load::{LoadError, Model, Progress};
-use vtax_plan::model::{Arrivals, StorageCache, StorageEngine, StorageOperation, StorageShape, StorageSync};
+use vtax_plan::model::{
+    ArrivalProcess, StorageCache, StorageEngine, StorageOperation, StorageShape, StorageSync,
+};
 use vtax_units::{Bytes, CpuSet, Nanos, Share};
 
-use super::end::{End, Invalid};
-use super::failure::failure;
+use super::end::{Invalid, LoadEnd};
 use super::profile::Profile;
 use super::watch::{Show, Watch};
 use crate::exit::{Classify, Outcome};
@@ -48,7 +49,8 @@ pub(super) struct Args {
     /// When writes are made durable: never asked for, each write (O_DSYNC), by a sync after each, by one at the end.
     #[arg(long, value_parser = word::<StorageSync>(&["none", "data", "each", "end"]), default_value = "end")]
     sync: StorageSync,
-    /// What the page cache holds of the files before each operation; warm is not for --direct, which passes it by.
+    /// What the page cache holds of the files before each operation; warm is not for --direct, which passes it by, and cold not for
+    /// create, list and remove, whose names it keeps.
     #[arg(long, value_parser = word::<StorageCache>(&["cold", "warm", "as-is"]), default_value = "as-is")]
     cache: StorageCache,
     /// Open loop: operations start at this rate (of all processes), whatever earlier ones do. A rate, or steps and ramps:
@@ -57,7 +59,7 @@ pub(super) struct Args {
     rate: Option<Profile>,
     /// Gaps between the starts of an open loop.
     #[arg(long, value_parser = super::requests::arrivals(), default_value = "poisson")]
-    arrivals: Arrivals,
+    arrivals: ArrivalProcess,
     /// Recorded time of each operation [default: until it has been over all records once; with --rate what its steps take, warm-up
     /// included, else 10s].
     #[arg(long)]
@@ -187,9 +189,10 @@ pub(super) fn run(args: &Args) -> Outcome {
     let steps = args.operations.iter().map(|operation| args.step(*operation));
     let steps = steps.collect::<anyhow::Result<Vec<StorageStep>>>().bad_input()?;
     for step in &steps {
-        step.check().map_err(failure)?;
+        step.check()?;
+        spec.target.check_cache(step)?;
     }
-    let mut session = StorageSession::open(&spec).map_err(failure)?;
+    let mut session = StorageSession::open(&spec)?;
     let mut ran: Vec<Ran> = Vec::new();
     let mut interrupted = false;
     let mut worst: Option<Invalid> = None;
@@ -204,7 +207,7 @@ pub(super) fn run(args: &Args) -> Outcome {
                 interrupted = true;
                 break;
             }
-            other => other.map_err(failure)?,
+            other => other?,
         };
         let invalid = invalid(&step, &result);
         ran.push(Ran { step, result, invalid: invalid.as_ref().map(|invalid| invalid.why().to_owned()) });
@@ -214,7 +217,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             break;
         }
     }
-    let end = End::of(interrupted, worst);
+    let end = LoadEnd::of(interrupted, worst);
     let shown = TargetSpec::shown(&args.target);
     if args.json {
         output::json(&shown, &ran, &end)?;
@@ -271,13 +274,13 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cmd::alone::Alone;
+    use crate::cmd::test_args::ParseArgs;
 
     #[test]
     fn operations_in_steps_go_on_to_their_end() {
         let step = |words: &str| {
             let words = ["storage", "file:/data"].into_iter().chain(words.split(' '));
-            let args = Alone::<Args>::try_parse_from(words).unwrap().args;
+            let args = ParseArgs::<Args>::try_parse_from(words).unwrap().args;
             args.step(args.operations[0])
         };
         for (words, seconds) in [

@@ -63,7 +63,7 @@ pub(super) fn put_tls(out: &mut String, tls: &TlsDetails, duration: Nanos) -> fm
     put(out, tls, &rate)
 }
 
-/// The same of a load whose connections stay, for which a rate says nothing.
+/// Writes of the TLS of a load whose connections stay, for which a rate of handshakes says nothing.
 pub(super) fn put_handshakes(out: &mut String, tls: &TlsDetails) -> fmt::Result {
     put(out, tls, &|_| String::new())
 }

@@ -1,9 +1,11 @@
 //! The URL of a load's target.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
+
+use super::target::first_address;
 
 /// An `http:` or `https:` URL (RFC 9110 sections 4.2.1 and 4.2.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,10 +78,7 @@ impl Url {
 
     /// The first address the host's name stands for.
     pub(super) fn resolve(&self) -> Result<SocketAddr> {
-        let mut found = (self.host.as_str(), self.port)
-            .to_socket_addrs()
-            .with_context(|| format!("looking up `{}`", self.host))?;
-        found.next().with_context(|| format!("`{}` has no address", self.host))
+        first_address(&self.host, self.port).with_context(|| format!("looking up `{}`", self.host))
     }
 
     /// The value of the Host field.

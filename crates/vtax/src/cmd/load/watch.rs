@@ -5,13 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use rustix::process::Signal;
 use vtax_load::{Control, LoadError, LoadResult, Progress, RequestStep};
 use vtax_sys::SysError;
 use vtax_sys::signals::SignalFd;
-use vtax_units::Nanos;
+use vtax_units::{Nanos, printable};
 
 use super::output::millis;
+use super::signals::{ending_signals, signalled};
 
 /// How often the screen is renewed and the signals are looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ pub(super) struct Watched {
 impl Watch {
     /// Call before the first thread is started.
     pub(super) fn new(quiet: bool) -> Result<Self, SysError> {
-        let signals = SignalFd::new(&[Signal::INT, Signal::TERM])?;
+        let signals = ending_signals()?;
         Ok(Self { signals, quiet, terminal: std::io::stderr().is_terminal() })
     }
 
@@ -49,7 +49,7 @@ impl Watch {
     pub(super) fn line(&self, text: &str) {
         if !self.quiet {
             // Progress that nobody can read any more must not end the measurement.
-            let _ = writeln!(std::io::stderr(), "{text}");
+            let _ = writeln!(std::io::stderr(), "{}", printable(text));
         }
     }
 
@@ -84,7 +84,7 @@ impl Watch {
             });
             let mut interrupted = false;
             while !engine.is_finished() {
-                if self.signalled() {
+                if signalled(&self.signals) {
                     interrupted = true;
                     control.cancel();
                 }
@@ -107,10 +107,6 @@ impl Watch {
         }
         let result = result.unwrap_or_else(|payload| Err(LoadError::panicked(0, &*payload)))?;
         Ok((result, interrupted))
-    }
-
-    fn signalled(&self) -> bool {
-        matches!(self.signals.next(), Ok(Some(_)))
     }
 }
 

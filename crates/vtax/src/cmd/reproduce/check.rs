@@ -4,9 +4,8 @@ use std::path::Path;
 
 use vtax_report::study::is_metric;
 use vtax_study::{Mode, misfits, open_folder, rules};
+use vtax_units::counted;
 
-use super::failed;
-use super::listed::counted;
 use crate::exit::{Classify, Exit, Outcome};
 use crate::out;
 
@@ -23,13 +22,13 @@ pub(crate) fn is_study(path: &Path) -> bool {
 pub(crate) fn check(path: &Path) -> Outcome {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let loaded = open_folder(folder).map_err(failed)?;
+    let loaded = open_folder(folder)?;
     let study = &loaded.study;
     let mut wrong = Vec::new();
     for experiment in &study.experiments {
         for mode in [Mode::Quick, Mode::Full] {
             let file = experiment.plan(mode);
-            let text = loaded.plan(file).map_err(failed)?;
+            let text = loaded.plan(file)?;
             match vtax_plan::parse(file, text.as_bytes(), &[] as &[&str]) {
                 Ok(plan) => wrong.extend(misfits(study, &experiment.id, mode, &plan, &is_metric)),
                 Err(errors) => wrong.push(errors.to_text(false)),
@@ -40,7 +39,7 @@ pub(crate) fn check(path: &Path) -> Outcome {
         return Err(anyhow::anyhow!("{}: {}", study.name, wrong.join("\n"))).bad_input();
     }
     let broken = rules(study).iter().filter(|rule| rule.is_broken()).count();
-    out::text(&format!(
+    out::printable(&format!(
         "{}: {}, {}, {}, {} of which {broken} are broken\n",
         study.name,
         counted(study.items.len(), "item"),

@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::{Pid, kill_process};
+use vtax_hosts::exit_code;
+use vtax_sys::launch::Launch;
 use vtax_sys::signals::SignalFd;
+use vtax_units::printable;
 
 use crate::exit::{Classify, Exit, Failure};
 
@@ -20,29 +23,26 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// How a run ended, with the error that it told last.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct ChildExit {
     /// `None`: in a way that vtax never ends.
     pub(super) exit: Option<Exit>,
     pub(super) error: Option<String>,
 }
 
-/// Runs `vtax` with these arguments to its end.
+/// Runs `vtax` with these arguments to its end. The kernel kills it where this thread ends first.
 ///
 /// # Errors
 ///
 /// Where it can't be started.
-pub(super) fn vtax(arguments: &[OsString], signals: &SignalFd) -> Result<Ended, Failure> {
+pub(super) fn vtax(arguments: &[OsString], signals: &SignalFd) -> Result<ChildExit, Failure> {
     let program = std::env::current_exe().context("find vtax's own program").host_cannot()?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .context("start a run")
-        .host_cannot()?;
-    let told = child.stderr.take();
-    let reader = std::thread::spawn(move || told.map(pass_on));
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+    // Whatever ends this process ends the run as well: this thread, which starts it, waits for its end.
+    Launch { die_with_parent: true, ..Launch::default() }.apply(&mut command);
+    let mut child = command.spawn().context("start a run").host_cannot()?;
+    let stderr = child.stderr.take();
+    let reader = std::thread::spawn(move || stderr.map(pass_on));
     let status = loop {
         if let Some(status) = child.try_wait().context("wait for a run").host_cannot()? {
             break status;
@@ -52,7 +52,7 @@ pub(super) fn vtax(arguments: &[OsString], signals: &SignalFd) -> Result<Ended, 
     };
     let error = reader.join().ok().flatten().flatten();
     let exit = status.code().and_then(|code| u8::try_from(code).ok()).and_then(Exit::from_code);
-    Ok(Ended { exit, error })
+    Ok(ChildExit { exit, error })
 }
 
 fn pass_signals(child: &Child, signals: &SignalFd) {
@@ -63,14 +63,14 @@ fn pass_signals(child: &Child, signals: &SignalFd) {
 }
 
 /// Passes on what a run tells; returns the last error in it.
-fn pass_on(told: impl std::io::Read) -> Option<String> {
+fn pass_on(output: impl std::io::Read) -> Option<String> {
     let mut last = None;
-    for line in BufReader::new(told).lines().map_while(Result::ok) {
-        if let Some(error) = line.strip_prefix("error: ") {
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        if let Some(error) = exit_code::error_of(&line) {
             last = Some(error.to_owned());
         }
         // Nothing more can be said where even standard error is gone.
-        let _ = writeln!(std::io::stderr().lock(), "{line}");
+        let _ = writeln!(std::io::stderr().lock(), "{}", printable(&line));
     }
     last
 }
@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn the_last_error_is_kept() {
-        let told = "building\nerror: a\nnote\nerror: b: c\nafter\n";
-        assert_eq!(pass_on(told.as_bytes()).as_deref(), Some("b: c"));
+        let output = "building\nerror: a\nnote\nerror: b: c\nafter\n";
+        assert_eq!(pass_on(output.as_bytes()).as_deref(), Some("b: c"));
         assert_eq!(pass_on("fine\n".as_bytes()), None);
     }
 }

@@ -2,15 +2,16 @@
 
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_study::{Loaded, Mode, names, open, rules};
+use vtax_units::counted;
 
-use super::{failed, plan_of};
+use super::plan_of;
 use crate::exit::Failure;
 
 /// Every study that vtax brings along.
 pub(super) fn all() -> Result<String, Failure> {
     let mut text = String::new();
     for name in names() {
-        let loaded = open(name).map_err(failed)?;
+        let loaded = open(name)?;
         let study = &loaded.study;
         let testable = study.claims.iter().filter(|claim| claim.test.is_some()).count();
         let broken = rules(study).iter().filter(|rule| rule.is_broken()).count();
@@ -26,11 +27,6 @@ pub(super) fn all() -> Result<String, Failure> {
     }
     text += "vtax reproduce NAME --list shows one, vtax reproduce NAME runs it\n";
     Ok(text)
-}
-
-/// So many of something: `1 claim`, `2 claims`.
-pub(super) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// How long the experiments of a study take at most under software emulation, in words.

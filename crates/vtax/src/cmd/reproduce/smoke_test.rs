@@ -6,11 +6,11 @@ use anyhow::Context;
 use vtax_sys::clock::unix_ms;
 use vtax_sys::signals::SignalFd;
 
-use super::child::{Ended, vtax};
+use super::child::{ChildExit, vtax};
 use super::work::say;
 use super::{Job, plan_of};
 use crate::cmd::run::shell_word;
-use crate::exit::{Classify, Exit, Outcome, stored};
+use crate::exit::{Classify, Exit, Outcome};
 use crate::front::ENDING;
 use crate::out;
 use crate::time::timestamp;
@@ -20,7 +20,7 @@ impl Job {
     pub(super) fn smoke_test(&self) -> Outcome {
         let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
         let place = self.directory.join(format!("smoke-tests-{}", timestamp(unix_ms())));
-        vtax_store::create_directory(&place).map_err(stored)?;
+        vtax_store::create_directory(&place)?;
         let (mut text, mut fails) = (String::from("\nsmoke tests\n"), false);
         for experiment in self.experiments() {
             plan_of(&self.loaded, experiment.plan(self.mode), &[])?;
@@ -29,7 +29,7 @@ impl Job {
             say(&format!("{}: {}", experiment.id, experiment.title));
             let arguments = ["run".into(), plan.into(), "--smoke-test".into(), "--out".into()];
             let arguments: Vec<OsString> = arguments.into_iter().chain([directory.clone().into()]).collect();
-            let Ended { exit, error } = vtax(&arguments, &signals)?;
+            let ChildExit { exit, error } = vtax(&arguments, &signals)?;
             let came_of_it = match (exit, error) {
                 (Some(Exit::Done), _) => "works".to_owned(),
                 (Some(Exit::Interrupted), _) => return Ok(Exit::Interrupted),
@@ -39,7 +39,7 @@ impl Job {
             fails |= came_of_it != "works";
             text += &format!("  {}  {came_of_it}\n", experiment.id);
         }
-        out::text(&text)?;
+        out::printable(&text)?;
         Ok(if fails { Exit::Failed } else { Exit::Done })
     }
 }

@@ -11,11 +11,12 @@ use vtax_report::study::{StudyRun, experiment, host, products};
 use vtax_store::{RunDir, StoreError};
 use vtax_study::{Experiment, ExperimentPlan, Host, State};
 use vtax_sys::signals::SignalFd;
+use vtax_units::printable;
 
-use super::child::{Ended, vtax};
+use super::child::{ChildExit, vtax};
 use super::{Job, plan_of};
-use crate::cmd::run::{reported, shell_word};
-use crate::exit::{Classify, Exit, Failure, stored};
+use crate::cmd::run::shell_word;
+use crate::exit::{Classify, Exit, Failure};
 use crate::front::ENDING;
 
 /// Where it is kept why experiments couldn't be run.
@@ -23,7 +24,7 @@ const FAILED: &str = "failed.json";
 
 /// How the work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum WorkEnd {
     /// All that could be run was.
     Finished,
     /// Someone stopped it.
@@ -44,7 +45,7 @@ type Failures = BTreeMap<String, String>;
 
 impl Job {
     /// Runs what isn't there yet.
-    pub(super) fn work(&self) -> Result<End, Failure> {
+    pub(super) fn work(&self) -> Result<WorkEnd, Failure> {
         let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
         let mut failures = self.failures();
         for as_published in [false, true] {
@@ -54,13 +55,13 @@ impl Job {
             for experiment in self.experiments() {
                 let end = self.run(experiment, as_published, &signals, &mut failures)?;
                 self.write_failures(&failures)?;
-                if end == End::Interrupted {
+                if end == WorkEnd::Interrupted {
                     say(&format!("interrupted; go on with: {}", self.again()));
                     return Ok(end);
                 }
             }
         }
-        Ok(End::Finished)
+        Ok(WorkEnd::Finished)
     }
 
     /// The command that goes on with this.
@@ -85,19 +86,19 @@ impl Job {
         as_published: bool,
         signals: &SignalFd,
         failures: &mut Failures,
-    ) -> Result<End, Failure> {
+    ) -> Result<WorkEnd, Failure> {
         let place = Self::place(&experiment.id, as_published);
         let (key, directory) = (place.display().to_string(), self.directory.join(&place));
         let before = read(&directory)?;
         match before.as_ref().map(|report| self::experiment(report).state) {
             Some(State::Complete) => {
                 say(&format!("{key}: finished before"));
-                return Ok(End::Finished);
+                return Ok(WorkEnd::Finished);
             }
             Some(State::Empty) => {
                 let place = shell_word(&directory);
                 say(&format!("{key}: finished before, and no trial counts; to run it again, remove {place}"));
-                return Ok(End::Finished);
+                return Ok(WorkEnd::Finished);
             }
             _ => {}
         }
@@ -114,27 +115,27 @@ impl Job {
             let sets = sets.into_iter().flat_map(|set| [OsString::from("--set"), OsString::from(set)]);
             arguments.extend(sets);
         }
-        let Ended { exit, error } = vtax(&arguments, signals)?;
+        let ChildExit { exit, error } = vtax(&arguments, signals)?;
         failures.remove(&key);
         match exit {
             Some(Exit::Done | Exit::Failed) => {}
-            Some(Exit::Interrupted) => return Ok(End::Interrupted),
+            Some(Exit::Interrupted) => return Ok(WorkEnd::Interrupted),
             Some(Exit::BadInput | Exit::HostCannot | Exit::Bug) | None => {
                 // A run of which no trial counts tells so itself.
                 let killed = || exit.is_none().then(|| "its run was killed".to_owned());
                 failures.extend(error.or_else(killed).map(|why| (key, why)));
             }
         }
-        Ok(End::Finished)
+        Ok(WorkEnd::Finished)
     }
 
     /// Writes an experiment's plan beside its run, where it can be looked at and run by hand.
     pub(super) fn write_plan(&self, experiment: &ExperimentPlan) -> Result<std::path::PathBuf, Failure> {
-        let text = self.loaded.plan(experiment.plan(self.mode)).map_err(super::failed)?;
+        let text = self.loaded.plan(experiment.plan(self.mode))?;
         let directory = self.directory.join("plans");
-        vtax_store::create_directory(&directory).map_err(stored)?;
+        vtax_store::create_directory(&directory)?;
         let path = directory.join(format!("{}.yaml", experiment.id));
-        vtax_store::write_file(&path, text.as_bytes()).map_err(stored)?;
+        vtax_store::write_file(&path, text.as_bytes())?;
         Ok(path)
     }
 
@@ -181,17 +182,17 @@ impl Job {
 
     fn write_failures(&self, failures: &Failures) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(failures).context("keep why an experiment failed")? + "\n";
-        vtax_store::create_directory(&self.directory).map_err(stored)?;
-        vtax_store::write_file(&self.directory.join(FAILED), text.as_bytes()).map_err(stored)
+        vtax_store::create_directory(&self.directory)?;
+        Ok(vtax_store::write_file(&self.directory.join(FAILED), text.as_bytes())?)
     }
 }
 
 /// A run with its report; `None` where there is none.
 fn read(directory: &Path) -> Result<Option<Report>, Failure> {
     match RunDir::open(directory) {
-        Ok(run) => Report::read(&run).map(Some).map_err(reported),
+        Ok(run) => Ok(Some(Report::read(&run)?)),
         Err(StoreError::NotARun { .. }) => Ok(None),
-        Err(error) => Err(stored(error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -201,8 +202,8 @@ fn published_sets(experiment: &ExperimentPlan) -> Vec<String> {
     [trials].into_iter().chain(experiment.as_published.iter().cloned()).collect()
 }
 
-/// Tells how far the work is, beside the results.
+/// Tells how far the work is, beside the results. Titles and names in it are a study's.
 pub(super) fn say(text: &str) {
     // Nothing more can be said where even standard error is gone.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", printable(text));
 }

@@ -6,13 +6,14 @@ use std::path::Path;
 
 use vtax_load::Interval;
 use vtax_plan::model::Plan;
-use vtax_run::Ended;
+use vtax_run::RunEnd;
 use vtax_store::RunDir;
-use vtax_store::record::{InvalidReason, JournalEntry, LEFT_OUT, TrialRecord, Validity};
+use vtax_store::record::{InvalidReason, TrialRecord, Validity};
+use vtax_units::printable;
 
-use super::{Job, Measured, reported, shell_word};
+use super::{Job, Measured, shell_word};
 use crate::cmd::check::time_of;
-use crate::exit::{Exit, Failure, Outcome, stored};
+use crate::exit::{Exit, Failure, Outcome};
 
 impl Job {
     /// Writes the report, and prints what came of the trials, and what begins the whole run, with these changes of the plan.
@@ -24,14 +25,14 @@ impl Job {
         changes: &[String],
     ) -> Outcome {
         let Measured { run, ended, .. } = measured;
-        vtax_report::write_all(run).map_err(reported)?;
-        let trials = run.trials().map_err(stored)?;
+        vtax_report::write_all(run)?;
+        let trials = run.trials()?;
         let result = SmokeTest::of(&trials, left_out(run)?, |trial| is_under_way(run, trial.index));
         let mut out = std::io::stdout().lock();
         // What can't be printed any more must not hide how it ended.
-        let _ = write!(out, "\n{}", result.text());
+        let _ = write!(out, "\n{}", printable(&result.text()));
         let _ = writeln!(out, "report: {}", run.path().join("report.html").display());
-        if *ended == Ended::Interrupted {
+        if *ended == RunEnd::Interrupted {
             let _ = writeln!(out, "interrupted");
             return Ok(Exit::Interrupted);
         }
@@ -46,11 +47,9 @@ impl Job {
 /// The cells that the run left out, and why.
 fn left_out(run: &RunDir) -> Result<Vec<(String, String)>, Failure> {
     let mut found = Vec::new();
-    for entry in run.journal().map_err(stored)? {
-        let JournalEntry::Note { cell: Some(cell), text, .. } = entry.map_err(stored)? else { continue };
-        if let Some(why) = text.strip_prefix(LEFT_OUT) {
-            found.push((cell, why.to_owned()));
-        }
+    for entry in run.journal()? {
+        let entry = entry?;
+        found.extend(entry.left_out().map(|(cell, why)| (cell.to_owned(), why.to_owned())));
     }
     Ok(found)
 }
@@ -90,14 +89,14 @@ impl SmokeTest {
                 result.worked += 1;
                 continue;
             };
-            let told = (format!("{}  {}", trial.cell, trial.measure), detail.clone());
+            let entry = (format!("{}  {}", trial.cell, trial.measure), detail.clone());
             match reason {
                 InvalidReason::GeneratorLimited
                 | InvalidReason::Disturbed
                 | InvalidReason::NoSteadyState
-                | InvalidReason::PartnerInvalid => result.uncounted.push(told),
-                InvalidReason::NothingSucceeded if is_under_way(trial) => result.unknown.push(told),
-                _ => result.failed.push(told),
+                | InvalidReason::PartnerInvalid => result.uncounted.push(entry),
+                InvalidReason::NothingSucceeded if is_under_way(trial) => result.unknown.push(entry),
+                _ => result.failed.push(entry),
             }
         }
         // They were made in an order drawn by lot.

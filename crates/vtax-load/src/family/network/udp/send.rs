@@ -14,13 +14,17 @@ use vtax_units::Nanos;
 
 use super::super::control::Token;
 use super::super::meter::{Counter, Timeline, Usage};
-use super::super::{NetworkError, UdpSender, UdpTest};
+use super::super::{Direction, NetworkError, UdpSender, UdpTest};
 use super::datagram::{COUNTED, Head, LOOK, PIECES, of_piece, wait_for};
+use crate::limit::FLOOR_BESIDE;
+use crate::{LatencyHistogram, timely};
 
+/// p99 of own lateness, as a share of the gap between two datagrams, above which they weren't paced: the same as of voice.
+const LATE: u64 = 4;
 /// Waiting for less takes longer than trying again.
 const SLEEP_MIN: u64 = 4_000;
 
-/// Sends datagrams as their times come.
+/// Sends datagrams as their times come. The generator's end is prepared for that as it is for voice.
 pub(in super::super) fn send(
     socket: &UdpSocket,
     token: Token,
@@ -30,7 +34,12 @@ pub(in super::super) fn send(
     cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<UdpSender, NetworkError> {
     let usage = Usage::begin();
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let is_generator = test.direction == Direction::Up;
+    if is_generator && test.rate.is_some() {
+        timely::prepare_thread();
+    } else {
+        timely::sleep_exactly();
+    }
     let mut sending = Sending::new(socket, token, test, timeline);
     let result = sending.run(counter, cancelled);
     counter.end();
@@ -43,15 +52,26 @@ pub(in super::super) fn send(
         && !cancelled()
     {
         let intended = (timeline.duration.0 as f64 / gap).floor();
-        let share = sender.sent as f64 / intended.max(1.0);
-        if share < 0.99 {
-            sender.limited = Some(format!(
-                "{:.1} % of the datagrams went out in time: this end can't send at that rate",
-                share * 100.0
-            ));
-        }
+        let who = if is_generator { "this end" } else { "the far end" };
+        sender.limited = limited(who, sender.sent as f64 / intended.max(1.0), gap, &sending.own_lateness);
     }
     Ok(sender)
+}
+
+/// Why a sender could not carry the rate: it sent only this share, or was held up and then sent many at once.
+fn limited(who: &str, share: f64, gap: f64, own_lateness: &LatencyHistogram) -> Option<String> {
+    if share < 0.99 {
+        return Some(format!(
+            "{:.1} % of the datagrams went out in time: {who} can't send at that rate",
+            share * 100.0
+        ));
+    }
+    // Jitter counts from the actual send, so that less only moves the load a little.
+    let most = FLOOR_BESIDE.max(Nanos(gap as u64 / LATE));
+    let late = own_lateness.quantile(0.99);
+    (late > most).then(|| {
+        format!("one of a hundred datagrams left {late} late or later, more than {most}: {who} was held up")
+    })
 }
 
 struct Sending<'a> {
@@ -70,6 +90,10 @@ struct Sending<'a> {
     /// When datagrams of the counted time were first due and last went out.
     first: u64,
     last: u64,
+    /// When it was last waited until the socket had room: what was due before was held up by the way out.
+    room_since: u64,
+    /// Actual minus intended time of sending as far as this end is late itself, where there is a rate.
+    own_lateness: LatencyHistogram,
     sender: UdpSender,
 }
 
@@ -89,6 +113,8 @@ impl<'a> Sending<'a> {
             ends: Vec::new(),
             first: 0,
             last: 0,
+            room_since: 0,
+            own_lateness: LatencyHistogram::new(),
             sender: UdpSender::default(),
         };
         let cut = of_piece > 1 && segment(socket.as_fd(), test.size as u16).is_ok();
@@ -163,6 +189,7 @@ impl<'a> Sending<'a> {
             Ok(pieces) => pieces * self.of_piece,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 wait_for(self.socket, PollFlags::OUT, LOOK)?;
+                self.room_since = monotonic().0;
                 return Ok(0);
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(0),
@@ -184,8 +211,9 @@ impl<'a> Sending<'a> {
             self.last = now;
             if self.gap.is_some() {
                 for i in 0..sent as u64 {
-                    let late = now.saturating_sub(self.time_of(self.sender.total + i, now));
-                    self.sender.lateness.record(Nanos(late));
+                    let due = self.time_of(self.sender.total + i, now);
+                    self.sender.lateness.record(Nanos(now.saturating_sub(due)));
+                    self.own_lateness.record(Nanos(now.saturating_sub(due.max(self.room_since))));
                 }
             }
             self.sender.sent += sent as u64;
@@ -202,7 +230,6 @@ fn may_not_cut(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::Direction;
 
     #[test]
     fn a_sender_that_starts_late_seems_no_faster() {
@@ -220,5 +247,23 @@ mod tests {
         let rate = sender.sent as f64 / sender.time.as_secs_f64();
         assert!(sender.sent > 40 && sender.sent <= 600, "{sender:?}");
         assert!(rate < 1_010.0, "{rate} datagrams each second");
+        assert!(sender.limited.is_some(), "a burst is no even rate: {sender:?}");
+    }
+
+    #[test]
+    fn who_was_held_up_says_so_although_all_was_sent() {
+        let after = |late: Nanos, gap: Nanos| {
+            let mut lateness = LatencyHistogram::new();
+            lateness.record_n(10_000, 980);
+            lateness.record_n(late.0, 20);
+            limited("this end", 1.0, gap.0 as f64, &lateness)
+        };
+        let millisecond = Nanos::from_millis(1);
+        let why = after(Nanos::from_millis(30), millisecond).unwrap();
+        assert!(why.ends_with("more than 1ms: this end was held up"), "{why}");
+        assert_eq!(after(Nanos(900_000), millisecond), None, "it only moves the load a little");
+        assert_eq!(after(Nanos::from_millis(20), Nanos::from_millis(100)), None, "a quarter of the gap");
+        let why = limited("the far end", 0.95, 1e6, &LatencyHistogram::new()).unwrap();
+        assert_eq!(why, "95.0 % of the datagrams went out in time: the far end can't send at that rate");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::thread;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use vtax_sys::datagrams::{BATCH_MAX, Inbox, Outbox, coalesce, dropped, segment, stamp_arrivals};
-use vtax_sys::sched::{self, monotonic, realtime};
+use vtax_sys::sched::{monotonic, realtime};
 use vtax_units::Nanos;
 use vtax_wire::rtp::{CLOCK, Came, HEADER_BYTES, Header, Packet, Receiver};
 
@@ -22,6 +21,7 @@ use super::super::{UDP_HEADER, VoiceTest};
 use super::result::{VoiceHeard, VoiceReport};
 use super::sound::{Names, SOUND_BYTES_MAX, Sound, first_of};
 use super::timetable::Timetable;
+use crate::timely;
 
 /// Room for a packet.
 const ROOM: usize = 512;
@@ -144,9 +144,7 @@ impl<'a> Endpoint<'a> {
         over: &dyn Fn() -> bool,
     ) -> io::Result<VoiceReport> {
         let usage = Usage::begin();
-        // Neither is granted everywhere; lateness shows it.
-        let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
-        let _ = sched::prefer_low_latency();
+        timely::prepare_thread();
         let result = self.talk(counter, stopped, over);
         counter.end();
         result?;
@@ -186,7 +184,7 @@ impl<'a> Endpoint<'a> {
                     next += 1;
                 }
             }
-            self.ask(now);
+            self.ask();
             let heard = self.heard;
             self.receive(&mut inbox, most)?;
             counter.set(self.report.end.total_received * size, self.report.end.total_received);
@@ -267,7 +265,9 @@ impl<'a> Endpoint<'a> {
     }
 
     /// Asks for the round trip, where that is due.
-    fn ask(&mut self, now: u64) {
+    fn ask(&mut self) {
+        // What was sent since the time was last told is no part of the round trip.
+        let now = monotonic().0;
         if self.side == Side::Client && now >= self.asks && now < self.timeline.to().0 {
             self.asks += (now - self.asks) / ASKS * ASKS + ASKS;
             self.say(Head { token: self.token, number: 0, sent: now });
@@ -459,6 +459,21 @@ mod tests {
         assert_eq!(end.hear(&damaged, at(5)), Some(Came::InOrder));
         assert_eq!(end.streams.iter().map(|stream| stream.damaged).collect::<Vec<_>>(), [0, 1, 0]);
         assert_eq!(end.report.end.total_received, 5);
+    }
+
+    #[test]
+    fn a_question_has_the_time_at_which_it_is_asked() {
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        far.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(far.local_addr().unwrap()).unwrap();
+        let mut end = Endpoint { side: Side::Client, asks: 0, ..server(&socket) };
+        end.timeline.duration = Nanos::from_secs(3_600);
+        let before = monotonic().0;
+        end.ask();
+        let mut bytes = [0; UDP_HEADER];
+        assert_eq!(far.recv(&mut bytes).unwrap(), UDP_HEADER);
+        assert!(Head::read(&bytes).unwrap().sent >= before, "sending packets would be in the round trip");
     }
 
     proptest! {

@@ -78,7 +78,7 @@ pub struct VoiceRating {
     pub worst: f64,
     /// The mean opinion score that is estimated for `mean`, 1 to 4.5.
     pub mos: f64,
-    /// The same for `worst`.
+    /// The mean opinion score that is estimated for `worst`, 1 to 4.5.
     pub mos_worst: f64,
 }
 

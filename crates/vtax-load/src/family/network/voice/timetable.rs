@@ -7,7 +7,7 @@ use super::super::meter::Timeline;
 
 /// Packets that are due within this time leave together: each waits less than this for its neighbours, always as long, so that none of it is jitter.
 const TOGETHER: u64 = 500_000;
-/// The same of those that cross the kernels as one.
+/// Packets that cross the kernels as one and are due within this time leave together.
 const BUNDLED: u64 = 1_000_000;
 
 /// The times of all packets of a direction. A round has a packet of every stream; streams are due in groups, evenly over a round.

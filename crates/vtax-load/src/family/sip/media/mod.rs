@@ -14,7 +14,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
 use rand::rngs::Xoshiro256PlusPlus;
@@ -24,6 +24,7 @@ pub use vtax_plan::model::MediaOptions;
 use vtax_plan::model::network_limits as limits;
 use vtax_sys::datagrams::{BATCH_MAX, Inbox, dropped, stamp_arrivals};
 use vtax_sys::sched::{self, monotonic, realtime};
+use vtax_sys::sync::lock;
 use vtax_units::{CpuSet, Nanos};
 use vtax_wire::rtp::Law;
 use vtax_wire::sdp::Audio;
@@ -77,7 +78,7 @@ struct Slot {
 
 /// A call whose packets are to be sent from now on: its place, which call of it, and how many ticks its packets are apart.
 #[derive(Debug, Clone, Copy)]
-struct Speaker {
+struct CallSender {
     slot: u32,
     generation: u32,
     ticks: u64,
@@ -85,26 +86,21 @@ struct Speaker {
 
 /// What the calls' owner and the thread share.
 #[derive(Debug)]
-struct Studio {
+struct MediaState {
     slots: Box<[Mutex<Slot>]>,
     epoll: OwnedFd,
     sounds: Sounds,
     /// Who is to speak, and the thread doesn't know yet.
-    joined: Mutex<Vec<Speaker>>,
+    joined: Mutex<Vec<CallSender>>,
     /// Places whose other end has fallen silent, where that ends calls.
     silent: Option<Mutex<Vec<u32>>>,
     stop: AtomicBool,
 }
 
-impl Studio {
+impl MediaState {
     fn slot(&self, slot: u32) -> Option<MutexGuard<'_, Slot>> {
-        self.slots.get(slot as usize).map(locked)
+        self.slots.get(slot as usize).map(lock)
     }
-}
-
-/// A lock whose holder has panicked is still good: counts are all that it guards.
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The tone in both laws.
@@ -137,7 +133,7 @@ impl Ports {
 #[derive(Debug)]
 pub(super) struct Media {
     options: MediaOptions,
-    studio: Arc<Studio>,
+    state: Arc<MediaState>,
     ports: Arc<Ports>,
     thread: Option<JoinHandle<SoundPace>>,
     inbox: Inbox,
@@ -163,7 +159,7 @@ impl Media {
         let _ = sched::raise_open_files(calls as u64 + 1_024);
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| refused("create an epoll")(e.into()))?;
-        let studio = Arc::new(Studio {
+        let state = Arc::new(MediaState {
             slots: (0..calls).map(|_| Mutex::default()).collect(),
             epoll,
             sounds: Sounds([Law::Mu, Law::A].map(Sound::new)),
@@ -171,12 +167,12 @@ impl Media {
             silent: ends_silent.then(Mutex::default),
             stop: AtomicBool::new(false),
         });
-        let (own, cpus) = (Arc::clone(&studio), cpus.clone());
+        let (own, cpus) = (Arc::clone(&state), cpus.clone());
         let thread = thread::Builder::new().name("sound".to_owned());
         let thread = thread.spawn(move || pacer::run(&own, &cpus)).map_err(refused("start a thread"))?;
         Ok(Self {
             options,
-            studio,
+            state,
             ports,
             thread: Some(thread),
             inbox: Inbox::new(BATCH_MAX, ROOM),
@@ -187,7 +183,7 @@ impl Media {
 
     /// The port at which the next call of that place is heard; `None` where there is no port or no room.
     pub(super) fn port(&mut self, slot: u32, ip: IpAddr) -> Option<u16> {
-        let mut place = self.studio.slot(slot)?;
+        let mut place = self.state.slot(slot)?;
         if let Some((_, local)) = place.socket.as_ref().filter(|(_, local)| local.ip() == ip) {
             return Some(local.port());
         }
@@ -196,7 +192,7 @@ impl Media {
             let local = SocketAddr::new(ip, self.ports.next());
             match UdpSocket::bind(local) {
                 Ok(socket) => {
-                    prepare(&socket, &self.studio.epoll, slot).ok()?;
+                    prepare(&socket, &self.state.epoll, slot).ok()?;
                     place.socket = Some((socket, local));
                     return Some(local.port());
                 }
@@ -209,7 +205,7 @@ impl Media {
 
     /// From now on a call hears what comes from an end, or from elsewhere than before.
     pub(super) fn listen(&mut self, slot: u32, far: &Audio) {
-        let Some(mut place) = self.studio.slot(slot) else { return };
+        let Some(mut place) = self.state.slot(slot) else { return };
         let place = &mut *place;
         let Some((socket, _)) = &place.socket else { return };
         if let Some(talk) = &mut place.talk {
@@ -238,30 +234,30 @@ impl Media {
 
     /// A call speaks, if the other end hears.
     pub(super) fn talk(&mut self, slot: u32) {
-        let Some(mut place) = self.studio.slot(slot) else { return };
+        let Some(mut place) = self.state.slot(slot) else { return };
         let generation = place.generation;
         let Some(talk) = place.talk.as_mut().filter(|talk| talk.far_flow.hears()) else { return };
         talk.speaks = true;
         if !std::mem::replace(&mut talk.queued, true) {
             let ticks = talk.packet.0 / pacer::TICK;
-            locked(&self.studio.joined).push(Speaker { slot, generation, ticks });
+            lock(&self.state.joined).push(CallSender { slot, generation, ticks });
         }
     }
 
     /// A call says nothing more; what it has heard until now, and sent.
     pub(super) fn hush(&mut self, slot: u32) -> Option<Told> {
-        let mut place = self.studio.slot(slot)?;
+        let mut place = self.state.slot(slot)?;
         let place = &mut *place;
         let (socket, talk) = (&place.socket.as_ref()?.0, place.talk.as_mut()?);
         talk.speaks = false;
-        take(socket, talk, &mut self.inbox, &self.studio.sounds);
+        take(socket, talk, &mut self.inbox, &self.state.sounds);
         Some(talk.told(dropped(socket.as_fd())))
     }
 
     /// A call is over. `far`: what the other end says that it sent and heard.
     pub(super) fn end(&mut self, slot: u32, far: Option<&Told>) {
         let Some(own) = self.hush(slot) else { return };
-        let Some(talk) = self.studio.slot(slot).and_then(|mut place| place.talk.take()) else { return };
+        let Some(talk) = self.state.slot(slot).and_then(|mut place| place.talk.take()) else { return };
         self.figures.count(&self.options, &talk, &own, far);
     }
 
@@ -272,14 +268,14 @@ impl Media {
 
     /// Takes the places whose other end has fallen silent.
     pub(super) fn silent(&self, into: &mut Vec<u32>) {
-        if let Some(silent) = &self.studio.silent {
-            into.append(&mut locked(silent));
+        if let Some(silent) = &self.state.silent {
+            into.append(&mut lock(silent));
         }
     }
 
     /// Ends the thread; what all calls that have ended sounded like.
     pub(super) fn finish(mut self) -> SoundFigures {
-        self.studio.stop.store(true, Relaxed);
+        self.state.stop.store(true, Relaxed);
         let pace = self.thread.take().and_then(|thread| thread.join().ok());
         self.figures.pace = pace.unwrap_or_default();
         std::mem::take(&mut self.figures)
@@ -288,7 +284,7 @@ impl Media {
 
 impl Drop for Media {
     fn drop(&mut self) {
-        self.studio.stop.store(true, Relaxed);
+        self.state.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::mem::MaybeUninit;
-use std::num::NonZeroU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
@@ -10,10 +9,12 @@ use std::time::Duration;
 use rustix::event::{Timespec, epoll};
 use vtax_sys::datagrams::{BATCH_MAX, Inbox};
 use vtax_sys::sched::{self, monotonic};
+use vtax_sys::sync::lock;
 use vtax_sys::usage::thread_cpu;
 use vtax_units::CpuSet;
 
-use super::{PACKET_MS_MAX, ROOM, SoundPace, Speaker, Studio, locked, take};
+use super::{CallSender, MediaState, PACKET_MS_MAX, ROOM, SoundPace, take};
+use crate::timely;
 
 /// Packets that are due within this time leave together: each waits less than this for its neighbours, always as long, so that none of
 /// it is jitter.
@@ -35,39 +36,38 @@ const SILENCE: u64 = 10_000_000_000;
 
 /// Who speaks when.
 struct Pacer<'a> {
-    studio: &'a Studio,
+    state: &'a MediaState,
     /// By tick: whose packet is due.
-    ring: Vec<Vec<Speaker>>,
+    ring: Vec<Vec<CallSender>>,
     epoch: u64,
     /// The tick that is next.
     tick: u64,
-    speakers: usize,
-    joining: Vec<Speaker>,
+    senders: usize,
+    joining: Vec<CallSender>,
     packet: Vec<u8>,
     pace: SoundPace,
 }
 
 /// Paces calls until they are over.
-pub(super) fn run(studio: &Studio, cpus: &CpuSet) -> SoundPace {
-    // Neither is granted everywhere; lateness shows it.
+pub(super) fn run(state: &MediaState, cpus: &CpuSet) -> SoundPace {
     if !cpus.is_empty() {
+        // Where this isn't granted, lateness shows it.
         let _ = sched::bind_this_thread(cpus);
     }
-    let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
-    let _ = sched::prefer_low_latency();
+    timely::prepare_thread();
     let before = thread_cpu().ok();
     let mut pacer = Pacer {
-        studio,
+        state,
         ring: (0..RING).map(|_| Vec::new()).collect(),
         epoch: monotonic().0,
         tick: 0,
-        speakers: 0,
+        senders: 0,
         joining: Vec::new(),
         packet: Vec::with_capacity(ROOM),
         pace: SoundPace::default(),
     };
     let mut inbox = Inbox::new(BATCH_MAX, ROOM);
-    while !studio.stop.load(Relaxed) {
+    while !state.stop.load(Relaxed) {
         pacer.join();
         pacer.send();
         pacer.receive(&mut inbox);
@@ -81,17 +81,17 @@ pub(super) fn run(studio: &Studio, cpus: &CpuSet) -> SoundPace {
 impl Pacer<'_> {
     /// Finds a place for who has begun to speak: the least crowded of the next packet's time.
     fn join(&mut self) {
-        std::mem::swap(&mut self.joining, &mut locked(&self.studio.joined));
+        std::mem::swap(&mut self.joining, &mut lock(&self.state.joined));
         // Nobody waits for ticks that have passed while nobody spoke.
-        if self.speakers == 0 {
+        if self.senders == 0 {
             self.tick = self.tick.max((monotonic().0 - self.epoch) / TICK);
         }
-        for speaker in self.joining.drain(..) {
-            let least = (self.tick + 1..=self.tick + speaker.ticks.max(1))
+        for sender in self.joining.drain(..) {
+            let least = (self.tick + 1..=self.tick + sender.ticks.max(1))
                 .min_by_key(|tick| self.ring[*tick as usize % RING].len());
             let at = least.unwrap_or(self.tick + 1);
-            self.ring[at as usize % RING].push(speaker);
-            self.speakers += 1;
+            self.ring[at as usize % RING].push(sender);
+            self.senders += 1;
         }
     }
 
@@ -106,11 +106,11 @@ impl Pacer<'_> {
             let place = self.tick as usize % RING;
             let mut group = std::mem::take(&mut self.ring[place]);
             groups += u32::from(!group.is_empty());
-            for speaker in group.drain(..) {
-                if self.speak(speaker, due) {
-                    self.ring[(self.tick + speaker.ticks) as usize % RING].push(speaker);
+            for sender in group.drain(..) {
+                if self.speak(sender, due) {
+                    self.ring[(self.tick + sender.ticks) as usize % RING].push(sender);
                 } else {
-                    self.speakers -= 1;
+                    self.senders -= 1;
                 }
             }
             self.ring[place] = group;
@@ -119,9 +119,9 @@ impl Pacer<'_> {
     }
 
     /// Sends a packet; false where this call is over or says nothing more.
-    fn speak(&mut self, speaker: Speaker, due: u64) -> bool {
-        let Some(mut slot) = self.studio.slot(speaker.slot) else { return false };
-        if slot.generation != speaker.generation {
+    fn speak(&mut self, sender: CallSender, due: u64) -> bool {
+        let Some(mut slot) = self.state.slot(sender.slot) else { return false };
+        if slot.generation != sender.generation {
             return false;
         }
         let slot = &mut *slot;
@@ -131,16 +131,16 @@ impl Pacer<'_> {
             return false;
         }
         let now = monotonic().0;
-        if let Some(silent) = &self.studio.silent
+        if let Some(silent) = &self.state.silent
             && talk.far_flow.speaks()
             && now.saturating_sub(talk.heard_at) > SILENCE
         {
             (talk.speaks, talk.queued) = (false, false);
-            locked(silent).push(speaker.slot);
+            lock(silent).push(sender.slot);
             return false;
         }
         self.packet.clear();
-        talk.speak(now, &self.studio.sounds, &mut self.packet);
+        talk.speak(now, &self.state.sounds, &mut self.packet);
         let mut sent = socket.send_to(&self.packet, talk.far);
         // ICMP about an earlier one, or a signal.
         if sent
@@ -159,14 +159,14 @@ impl Pacer<'_> {
         let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS];
         loop {
             let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let Ok((ready, _)) = epoll::wait(&self.studio.epoll, &mut events, Some(&none)) else { return };
+            let Ok((ready, _)) = epoll::wait(&self.state.epoll, &mut events, Some(&none)) else { return };
             for event in &*ready {
-                let Some(mut slot) = self.studio.slot(event.data.u64() as u32) else { continue };
+                let Some(mut slot) = self.state.slot(event.data.u64() as u32) else { continue };
                 let slot = &mut *slot;
                 let Some((socket, _)) = &slot.socket else { continue };
                 match &mut slot.talk {
                     Some(talk) => {
-                        take(socket, talk, inbox, &self.studio.sounds);
+                        take(socket, talk, inbox, &self.state.sounds);
                         if let Some(took) = talk.round_trip.take() {
                             self.pace.round_trip.record(vtax_units::Nanos(took));
                         }
@@ -184,7 +184,7 @@ impl Pacer<'_> {
     /// Sleeps until something is due.
     fn rest(&self) {
         let now = monotonic().0;
-        if self.speakers == 0 {
+        if self.senders == 0 {
             return thread::sleep(Duration::from_nanos(IDLE));
         }
         let ticks = LISTENS / TICK;

@@ -131,7 +131,7 @@ impl Ratings {
         worse.fold(0, |sum, (_, calls)| sum.saturating_add(calls))
     }
 
-    /// The same as the mean opinion score that is estimated for it.
+    /// The quantile as the mean opinion score that is estimated for it.
     #[must_use]
     pub fn mos_quantile(&self, share: f64) -> f64 {
         mos(self.quantile(share))

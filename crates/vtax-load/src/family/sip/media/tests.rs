@@ -45,7 +45,7 @@ fn both_ends_hear_each_other() {
     near.listen(3, &audio(far_port, Flow::SendReceive));
     near.talk(3);
     far.talk(0);
-    let told = |media: &Media, slot: u32| media.studio.slot(slot).unwrap().talk.as_ref().unwrap().told(0);
+    let told = |media: &Media, slot: u32| media.state.slot(slot).unwrap().talk.as_ref().unwrap().told(0);
     until(|| told(&near, 3).heard.received > 40 && told(&far, 0).heard.received > 40);
     near.hush(3).unwrap();
     let said = far.hush(0).unwrap();
@@ -83,7 +83,7 @@ fn who_is_on_hold_says_nothing_until_it_is_over() {
     assert!(packet.extension.is_some() && packet.header.marker);
     // Whatever else comes changes nothing but a count.
     far.send_to(b"not a packet", (LOOPBACK, port)).unwrap();
-    until(|| near.studio.slot(0).unwrap().talk.as_ref().unwrap().told(0).heard.stray > 0);
+    until(|| near.state.slot(0).unwrap().talk.as_ref().unwrap().told(0).heard.stray > 0);
     until(|| {
         near.hush(0).unwrap().sent > 0 || {
             near.talk(0);
@@ -100,7 +100,7 @@ fn who_hears_nothing_for_long_says_so() {
     let mut near = media(true);
     near.port(1, LOOPBACK).unwrap();
     near.listen(1, &audio(9, Flow::SendReceive));
-    near.studio.slot(1).unwrap().talk.as_mut().unwrap().heard_at = 0;
+    near.state.slot(1).unwrap().talk.as_mut().unwrap().heard_at = 0;
     near.talk(1);
     let mut silent = Vec::new();
     until(|| {
@@ -108,7 +108,7 @@ fn who_hears_nothing_for_long_says_so() {
         !silent.is_empty()
     });
     assert_eq!(silent, [1]);
-    assert!(!near.studio.slot(1).unwrap().talk.as_ref().unwrap().speaks);
+    assert!(!near.state.slot(1).unwrap().talk.as_ref().unwrap().speaks);
 }
 
 #[test]

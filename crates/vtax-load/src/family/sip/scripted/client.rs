@@ -25,8 +25,8 @@ use crate::family::sip::media::Media;
 use crate::family::sip::stream::READ_BYTES;
 use crate::family::sip::unmatched::Kind;
 use crate::family::sip::worker::{DATAGRAM_BYTES, MANY, ROOM_BYTES, WAITS};
-use crate::requests::{Finding, Outcome, Recorder, Timetable, Window, time_since};
-use crate::{Arrivals, Control, LoadError, Verify};
+use crate::requests::{Finding, Lateness, Outcome, Recorder, Timetable, Window, time_since};
+use crate::{Control, LoadError, StartTimes, Verify};
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 64;
@@ -91,7 +91,7 @@ impl<'a> Worker<'a> {
         job: Job<'a>,
         place: Place,
         control: &'a Control,
-        arrivals: Option<Arrivals>,
+        arrivals: Option<StartTimes>,
         recorder: Recorder,
         media: Option<Media>,
     ) -> Result<Self, LoadError> {
@@ -182,8 +182,8 @@ impl<'a> Worker<'a> {
             }
             let Some(start) = self.time.next_start().filter(|start| *start <= now) else { return };
             if has_room {
-                let own = now - start.max(self.available_since).min(now);
-                self.recorder.started(start, Some((now - start, own)));
+                let late = Lateness::of(start, self.available_since, now);
+                self.recorder.started(start, Some(late));
                 self.begin(start);
             } else if start.saturating_add(self.job.timeout) <= now {
                 self.recorder.missed(start, false);
@@ -234,7 +234,9 @@ impl<'a> Worker<'a> {
 
     fn rest(&mut self) -> Rest {
         let now = self.time.now;
-        if self.gathering.rest(self.machine.now) {
+        // What connections bring came when it is read, as the kernel doesn't tell when: it isn't to wait for company.
+        let has_stamps = matches!(self.job.transport, SipTransport::Udp);
+        if has_stamps && self.gathering.rest(self.machine.now) {
             return Rest { now, sleep: 0, for_start: false };
         }
         let epoch = self.job.epoch.0;
@@ -296,6 +298,8 @@ impl<'a> Worker<'a> {
         let writable =
             flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP);
         self.lines.touch(line);
+        // Since it was told, other connections' messages were handled.
+        self.tell();
         for round in 0..BATCHES_MAX {
             let now = self.machine.now;
             let Some(stream) = self.lines.at(line).and_then(Line::stream_mut) else { return };
@@ -304,10 +308,12 @@ impl<'a> Worker<'a> {
             }
             let more = stream.read(now, &mut self.room, &mut self.machine.stray);
             let taken = stream.take();
-            self.gathering.handled(taken.messages.len() as u64);
+            // What this read brought came while those before were handled, or later.
+            self.tell();
+            let arrived = self.machine.now;
             for (from, to) in &taken.messages {
                 self.recorder.received(self.time.now, to - from);
-                handle(&mut self.machine, &mut self.lines, &taken.bytes[*from..*to], now);
+                handle(&mut self.machine, &mut self.lines, &taken.bytes[*from..*to], arrived);
             }
             if let Some(stream) = self.lines.at(line).and_then(Line::stream_mut) {
                 stream.give_back(taken);

@@ -16,7 +16,7 @@ use super::spec::ScriptSpec;
 use crate::family::sip::media::{Media, Ports};
 use crate::generators::own_addresses;
 use crate::requests::{Course, Recorder, Window, merge};
-use crate::{Arrivals, Control, Details, LoadError, LoadResult, Model, RequestStep, drive};
+use crate::{Control, Details, LoadError, LoadResult, Model, RequestStep, StartTimes, drive};
 
 /// From now to the first call: time for all threads to be there.
 const LEAD_IN: u64 = 20_000_000;
@@ -77,7 +77,7 @@ impl ScriptSession {
         for (number, cpu) in self.cpus.iter().enumerate() {
             let arrivals = match &step.model {
                 Model::Open { arrivals, profile } => {
-                    Some(Arrivals::new(*arrivals, profile, step.seed, number, workers))
+                    Some(StartTimes::new(*arrivals, profile, step.seed, number, workers))
                 }
                 Model::Closed => None,
             };

@@ -7,11 +7,11 @@ use std::time::Duration;
 use vtax_sys::sched::monotonic;
 
 use super::super::target::{Done, Failure, Shape, StorageError};
+use super::batching::AnswerBatching;
 use super::outgoing::Outgoing;
 use super::reconnect::Reconnect;
 use super::slots::Slots;
 use super::stream::{LOOK, Stream};
-use super::together::Together;
 
 /// Something over one connection.
 pub(in crate::family::storage) trait Streamed {
@@ -38,7 +38,7 @@ pub(in crate::family::storage) struct Base<L, T> {
     pub(in crate::family::storage) sent_bytes: u64,
     pub(in crate::family::storage) received_bytes: u64,
     pub(in crate::family::storage) connections: u64,
-    pub(super) together: Together,
+    pub(super) batching: AnswerBatching,
     /// Starts have times of their own, which no sleep may go beyond.
     pub(super) punctual: bool,
     /// When something was last seen to have arrived, and how much had by then.
@@ -67,7 +67,7 @@ impl<L: Streamed + Send + 'static, T: Copy> Base<L, T> {
             sent_bytes: 0,
             received_bytes: 0,
             connections: 1,
-            together: Together::new(shape.depth),
+            batching: AnswerBatching::new(shape.depth),
             punctual: true,
             heard: monotonic().0,
             heard_bytes: 0,
@@ -77,15 +77,15 @@ impl<L: Streamed + Send + 'static, T: Copy> Base<L, T> {
         }
     }
 
-    /// From now on no start has a time of its own, and answers may wait for each other, within the bounds that [`Together`] names.
+    /// From now on no start has a time of its own, and answers may wait for each other, within the bounds that [`AnswerBatching`] names.
     pub(in crate::family::storage) fn gather(&mut self) {
         self.punctual = false;
-        self.together.allow();
+        self.batching.allow();
     }
 
     /// Sleeps for several answers, and how many they brought, as counters.
     pub(in crate::family::storage) fn gathered(&self) -> [(&'static str, u64); 2] {
-        [("waits for several answers", self.together.sleeps), ("answers they brought", self.together.answers)]
+        [("waits for several answers", self.batching.sleeps), ("answers they brought", self.batching.answers)]
     }
 
     /// Keeps the words of the first failure.
@@ -203,7 +203,7 @@ impl<L: Streamed + Send + 'static, T: Copy> Base<L, T> {
     pub(super) fn connected(&mut self, link: L) {
         self.reconnect = None;
         self.connections += 1;
-        self.together.forget();
+        self.batching.forget();
         self.heard = monotonic().0;
         self.link = Some(link);
     }

@@ -2,12 +2,12 @@
 //! waits to be sent on it, the operations under way, and how it goes on after a connection is lost.
 
 mod base;
+mod batching;
 mod outgoing;
 mod reconnect;
 mod rounds;
 mod slots;
 mod stream;
-mod together;
 mod url;
 
 pub(super) use base::{Base, Streamed};

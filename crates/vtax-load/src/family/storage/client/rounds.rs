@@ -56,7 +56,7 @@ pub(in crate::family::storage) trait Rounds {
         let look = LOOK.as_nanos() as u64;
         let all_sent = base.outgoing.is_empty();
         let wait = all_sent && in_one_call(sleep, base.punctual);
-        let several = base.together.bytes(base.sent()).filter(|_| wait);
+        let several = base.batching.bytes(base.sent()).filter(|_| wait);
         if sleep > 0 {
             link.stream().wake_at(several.unwrap_or(1))?;
         }
@@ -71,8 +71,8 @@ pub(in crate::family::storage) trait Rounds {
         }
         let base = self.base();
         match several {
-            Some(_) => base.together.slept(done.len() - before, any),
-            None if any => base.together.heard(),
+            Some(_) => base.batching.slept(done.len() - before, any),
+            None if any => base.batching.heard(),
             None => {}
         }
         base.release_held(done);
@@ -101,7 +101,7 @@ pub(in crate::family::storage) trait Rounds {
             }
             let now = monotonic().0;
             let base = self.base();
-            base.together.ended(now, done.len() - counted, base.received_bytes);
+            base.batching.ended(now, done.len() - counted, base.received_bytes);
             counted = done.len();
             if let Err(error) = self.look(now, done) {
                 self.lost(&error, done);

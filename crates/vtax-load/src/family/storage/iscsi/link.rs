@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use vtax_wire::iscsi::{
-    Attributes, Chap, Command, Digest, HEADER_BYTES, IscsiError, Item, Limits, Login, LoginAnswer,
+    Attributes, Chap, Command, Digest, Digests, HEADER_BYTES, IscsiError, Item, Limits, Login, LoginAnswer,
     LoginError, LoginOptions, LoginStep, NO_TAG, Negotiated, PduScanner, Residual, Secret, Session,
     TEXT_BYTES_MAX, TargetPdu, Writer,
 };
@@ -114,7 +114,8 @@ impl Link {
                 break agreed;
             }
         };
-        link.scanner.agree(agreed.header_digest, agreed.data_digest, Limits::default().receive);
+        let digests = Digests { header: agreed.header_digest, data: agreed.data_digest };
+        link.scanner.agree(digests, Limits::default().receive);
         link.writer = Writer { header_digest: agreed.header_digest, data_digest: agreed.data_digest };
         (link.cmd_sn, link.exp_stat_sn) = (agreed.cmd_sn, agreed.exp_stat_sn);
         link.max_cmd_sn = agreed.max_cmd_sn;

@@ -12,7 +12,7 @@ use vtax_load::network::{
 };
 use vtax_units::Nanos;
 
-use crate::cmd::load::end::End;
+use crate::cmd::load::end::LoadEnd;
 use crate::exit::Failure;
 use crate::out;
 
@@ -43,11 +43,15 @@ pub(super) fn live(spec: &NetworkSpec, live: &Live) {
 }
 
 /// Prints the result for people.
-pub(super) fn text(result: &NetworkResult, end: &End) -> Result<(), Failure> {
+pub(super) fn text(test: &NetworkTestKind, result: &NetworkResult, end: &LoadEnd) -> Result<(), Failure> {
     let mut text = String::new();
     let written = match result {
         NetworkResult::Tcp(result) => tcp(&mut text, result),
-        NetworkResult::Udp(result) => udp(&mut text, result),
+        NetworkResult::Udp(datagrams) => {
+            // Where it is this end that couldn't send, the last line says so.
+            let far_end = datagrams.sender.limited.as_deref().filter(|_| result.doubt(test).is_none());
+            udp(&mut text, datagrams, far_end)
+        }
         NetworkResult::Rr(result) => rr(&mut text, result),
         NetworkResult::Ping(result) => ping(&mut text, result),
         NetworkResult::Voice(result) => voice(&mut text, result),
@@ -102,7 +106,8 @@ fn bits_by_cpu(flow: &TcpFlow) -> f64 {
     flow.receiver.total_bytes as f64 * 8.0 / cpu.max(1e-9)
 }
 
-fn udp(out: &mut String, result: &UdpResult) -> std::fmt::Result {
+/// `far_end`: why that couldn't send at the rate, where it couldn't.
+fn udp(out: &mut String, result: &UdpResult, far_end: Option<&str>) -> std::fmt::Result {
     let (sender, receiver) = (&result.sender, &result.receiver);
     writeln!(
         out,
@@ -125,6 +130,9 @@ fn udp(out: &mut String, result: &UdpResult) -> std::fmt::Result {
     )?;
     if !sender.lateness.is_empty() {
         writeln!(out, "  sent late by     {}", quantiles(&sender.lateness))?;
+    }
+    if let Some(why) = far_end {
+        writeln!(out, "  far end          {why}")?;
     }
     let each = |cpu: Nanos, count: u64| match count {
         0 => "-".to_owned(),
@@ -231,7 +239,7 @@ struct Report<'a> {
     host: &'a str,
     spec: &'a NetworkSpec,
     #[serde(flatten)]
-    end: &'a End,
+    end: &'a LoadEnd,
     figures: Figures,
     /// `None` where the test was interrupted before anything was measured.
     result: Option<&'a NetworkResult>,
@@ -296,7 +304,7 @@ pub(super) fn json(
     host: &str,
     spec: &NetworkSpec,
     result: Option<&NetworkResult>,
-    end: &End,
+    end: &LoadEnd,
 ) -> Result<(), Failure> {
     let figures = result.map(Figures::of).unwrap_or_default();
     out::json(&Report { host, spec, end, figures, result })
@@ -375,9 +383,10 @@ mod tests {
             receiver: UdpReceiver { received: 60, no_room: 30, ..UdpReceiver::default() },
         };
         let mut text = String::new();
-        udp(&mut text, &result).unwrap();
+        udp(&mut text, &result, Some("so slow")).unwrap();
         assert!(text.starts_with("60 of 100 datagrams received, 40.000 % lost"), "{text}");
         assert!(text.contains("no room          30 of the lost"), "{text}");
+        assert!(text.contains("far end          so slow\n"), "{text}");
     }
 
     #[test]

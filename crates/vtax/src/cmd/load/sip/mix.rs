@@ -11,7 +11,7 @@ use vtax_units::{Nanos, Share};
 pub(super) struct Mix(Vec<(Scenario, Share)>);
 
 impl Default for Mix {
-    /// That of the study and of ETSI TS 186 008-2.
+    /// The mix of the study and of ETSI TS 186 008-2.
     fn default() -> Self {
         Self(vec![
             (Scenario::Calling, Share(0.5)),

@@ -11,7 +11,7 @@ use vtax_load::search::Bracket;
 use vtax_load::sip::{PhaseResult, SipConnections, SipProfile, SipResult, SipSpec, Traffic};
 use vtax_units::Share;
 
-use crate::cmd::load::end::{End, Ended};
+use crate::cmd::load::end::{Completion, LoadEnd};
 use crate::cmd::load::output::{figure, known, millis, times};
 use crate::cmd::load::tls::put_handshakes;
 use crate::exit::Failure;
@@ -49,7 +49,7 @@ pub(super) fn listening(address: SocketAddr) {
 pub(super) struct Shown<'a> {
     pub(super) result: &'a SipResult,
     pub(super) traffic: &'a Traffic,
-    pub(super) end: &'a End,
+    pub(super) end: &'a LoadEnd,
 }
 
 #[derive(Serialize)]
@@ -57,7 +57,7 @@ struct Report<'a> {
     spec: Value,
     profile: &'a SipProfile,
     #[serde(flatten)]
-    end: &'a End,
+    end: &'a LoadEnd,
     phases: Vec<Summary<'a>>,
     traffic: &'a Traffic,
     result: &'a SipResult,
@@ -248,22 +248,24 @@ pub(super) fn traffic_json(traffic: &Traffic) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Answered<'a> {
         // A server of this kind always ends with a signal.
-        ended: Ended,
+        ended: Completion,
         traffic: &'a Traffic,
     }
-    out::json(&Answered { ended: Ended::Complete, traffic })
+    out::json(&Answered { ended: Completion::Complete, traffic })
 }
 
-pub(super) fn search(bracket: &Bracket, ihs: Share, json: bool, ended: Ended) -> Result<(), Failure> {
+pub(super) fn search_json(bracket: &Bracket, ended: Completion) -> Result<(), Failure> {
     #[derive(Serialize)]
-    struct Found<'a> {
-        ended: Ended,
+    struct SearchOutput<'a> {
+        ended: Completion,
         #[serde(flatten)]
         bracket: &'a Bracket,
     }
-    if json {
-        return out::json(&Found { ended, bracket });
-    }
+    out::json(&SearchOutput { ended, bracket })
+}
+
+/// `ihs` is the limit of inadequately handled scenarios.
+pub(super) fn search_text(bracket: &Bracket, ihs: Share) -> Result<(), Failure> {
     let (found, steps) = (known(bracket), bracket.steps.len());
     out::text(&format!("capacity (at most {ihs} inadequately handled): {found}; {steps} steps\n"))
 }

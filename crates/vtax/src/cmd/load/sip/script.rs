@@ -4,26 +4,21 @@ use std::fmt::{self, Write as _};
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::Signal;
 use vtax_load::sip::{
     CommandCounts, MediaOptions, ScriptFigures, ScriptSession, ScriptSettings, ScriptSpec, SoundDirection,
     SoundFigures, answer_script, answering,
 };
 use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Part, RequestStep, Verify};
 use vtax_plan::model::SipTls;
-use vtax_sys::signals::SignalFd;
 use vtax_units::Nanos;
 
-use super::super::failure::failure;
 use super::super::network::Codec;
 use super::super::output::millis;
 use super::super::request_load::RequestSpec;
-use super::super::requests::{CallArgs, RequestArgs};
+use super::super::requests::{RequestOptions, ResultForm, SearchLimits};
+use super::super::signals::{ending_signals, serve_until_signal};
 use super::{Args, output, resolve, source_of};
 use crate::cmd::subscribers::first_line;
 use crate::exit::{Classify, Exit, Failure, Outcome};
@@ -117,24 +112,22 @@ pub(super) fn run(args: &Args, path: Option<&Path>) -> Outcome {
     if args.uas {
         return answer(args, &spec);
     }
-    let load = CallArgs {
-        rate: args.rate.clone(),
-        calls: args.script.calls,
+    let limits =
+        SearchLimits { loss: args.ihs, p99: None, p95: None, max: args.max, precision: args.precision };
+    let options = RequestOptions {
+        rate: Some(args.rate.clone()),
         duration: args.duration,
         warmup: args.transient,
         arrivals: args.arrivals,
-        timeout: args.script.recv_timeout,
         drain: spec.settings.drain,
-        cpus: args.cpus.clone(),
         seed: args.seed,
-        search: args.search,
-        loss: args.ihs,
-        max: args.max,
-        precision: args.precision,
-        json: args.json,
+        interval: Nanos::from_secs(1),
+        samples_out: None,
+        search: args.search.then_some(limits),
+        form: if args.json { ResultForm::Json } else { ResultForm::Table },
         quiet: args.quiet,
     };
-    RequestArgs::of_calls(load).run(format!("sip:{address}"), spec)
+    options.run(format!("sip:{address}"), spec)
 }
 
 fn spec(args: &Args, path: Option<&Path>, target: SocketAddr) -> Result<ScriptSpec, Failure> {
@@ -212,17 +205,9 @@ fn read(path: &Path) -> Result<String> {
 
 /// Answers calls until a signal comes.
 fn answer(args: &Args, spec: &ScriptSpec) -> Outcome {
-    let signals = SignalFd::new(&[Signal::INT, Signal::TERM]).context("preparing for Ctrl-C")?;
-    let stop = AtomicBool::new(false);
-    let answered = thread::scope(|scope| {
-        let server = scope.spawn(|| answer_script(spec, &stop, output::listening));
-        while !server.is_finished() && !matches!(signals.next(), Ok(Some(_))) {
-            thread::sleep(Duration::from_millis(50));
-        }
-        stop.store(true, Relaxed);
-        server.join()
-    });
-    let figures = answered.map_err(|payload| failure(LoadError::panicked(0, &*payload)))?.map_err(failure)?;
+    let signals = ending_signals().context("preparing for Ctrl-C")?;
+    let answered = serve_until_signal(&signals, |stop| answer_script(spec, stop, output::listening));
+    let figures = answered.unwrap_or_else(|payload| Err(LoadError::panicked(0, &*payload)))?;
     if args.json {
         out::json(&figures)?;
     } else if !args.quiet {

@@ -8,7 +8,7 @@ use vtax_load::storage::{StorageResult, StorageStep};
 use vtax_units::Nanos;
 
 use super::Ran;
-use crate::cmd::load::end::End;
+use crate::cmd::load::end::LoadEnd;
 use crate::exit::Failure;
 use crate::out;
 
@@ -65,12 +65,12 @@ fn cpu_seconds(result: &StorageResult) -> f64 {
     generator.cpu_user.as_secs_f64() + generator.cpu_system.as_secs_f64()
 }
 
-pub(super) fn json(target: &str, ran: &[Ran], end: &End) -> Result<(), Failure> {
+pub(super) fn json(target: &str, ran: &[Ran], end: &LoadEnd) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct All<'a> {
         target: &'a str,
         #[serde(flatten)]
-        end: &'a End,
+        end: &'a LoadEnd,
         operations: Vec<Report<'a>>,
     }
     let operations = ran.iter().map(|ran| Report {
@@ -89,7 +89,7 @@ pub(super) fn json(target: &str, ran: &[Ran], end: &End) -> Result<(), Failure> 
     out::json(&All { target, end, operations: operations.collect() })
 }
 
-pub(super) fn table(target: &str, ran: &[Ran], end: &End) -> Result<(), Failure> {
+pub(super) fn table(target: &str, ran: &[Ran], end: &LoadEnd) -> Result<(), Failure> {
     let mut text = String::new();
     if let Some(first) = ran.first() {
         let shape = &first.step.shape;

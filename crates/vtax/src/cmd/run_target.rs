@@ -2,18 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use vtax_plan::model::Plan;
 use vtax_store::RunDir;
 use vtax_sys::clock::unix_ms;
 
 use crate::cmd::check::PlanArgs;
-use crate::exit::{Failure, stored};
+use crate::exit::{Classify, Failure};
 use crate::time::timestamp;
 
-/// The arguments by which commands that measure are told of it.
+/// The arguments by which commands that measure are told of that run.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true).args(["plan", "resume"])))]
-pub(super) struct ChosenArgs {
+pub(super) struct RunTargetArgs {
     #[command(flatten)]
     plan: Option<PlanArgs>,
     /// Directory for the run; `runs/NAME-TIME` unless given. It must not exist or be empty.
@@ -28,7 +29,7 @@ pub(super) struct ChosenArgs {
 }
 
 /// The run, found out before anything is started.
-pub(super) struct Chosen {
+pub(super) struct RunTarget {
     pub(super) plan: Plan,
     pub(super) directory: PathBuf,
     /// The plan's file; `None`: the run is there already and has its plan in it.
@@ -47,7 +48,7 @@ fn tag(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-impl ChosenArgs {
+impl RunTargetArgs {
     /// The directory of the run to go on with.
     pub(super) fn resumed(&self) -> Option<&Path> {
         self.resume.as_deref()
@@ -58,26 +59,21 @@ impl ChosenArgs {
         self.plan.as_ref().map_or(&[][..], PlanArgs::overrides)
     }
 
-    /// Reads the plan, of a new run `adapted`; `None`: it is faulty, and was told so.
+    /// Reads the plan; that of a new run is changed by `adapt`.
     ///
     /// # Errors
     ///
-    /// Where the run to go on with can't be read.
-    pub(super) fn choose(&self, adapted: impl FnOnce(Plan) -> Plan) -> Result<Option<Chosen>, Failure> {
+    /// Where the plan is faulty, or the run to go on with can't be read.
+    pub(super) fn resolve(&self, adapt: impl FnOnce(Plan) -> Plan) -> Result<RunTarget, Failure> {
         if let Some(directory) = &self.resume {
-            let plan = RunDir::open(directory).and_then(|run| run.plan()).map_err(stored)?;
-            return Ok(Some(Chosen {
-                plan,
-                directory: directory.clone(),
-                plan_file: None,
-                tags: Vec::new(),
-            }));
+            let plan = RunDir::open(directory).and_then(|run| run.plan())?;
+            return Ok(RunTarget { plan, directory: directory.clone(), plan_file: None, tags: Vec::new() });
         }
-        let Some(args) = &self.plan else { return Ok(None) };
-        let Some(plan) = args.load_or_print().map(adapted) else { return Ok(None) };
+        let args = self.plan.as_ref().context("which plan? give one, or --resume RUN").bad_input()?;
+        let plan = adapt(args.load()?);
         let default = || PathBuf::from("runs").join(format!("{}-{}", plan.name, timestamp(unix_ms())));
         let directory = self.out.clone().unwrap_or_else(default);
         let (plan_file, tags) = (Some(args.file().display().to_string()), self.tags.clone());
-        Ok(Some(Chosen { plan, directory, plan_file, tags }))
+        Ok(RunTarget { plan, directory, plan_file, tags })
     }
 }

@@ -9,43 +9,45 @@ use std::mem::MaybeUninit;
 use rustix::event::epoll;
 use vtax_sys::SysError;
 
-use super::{EVENTS, Finding, LANE_SHIFT, Worker, time_since};
+use super::{EVENTS, Finding, INDEX_SHIFT, Worker, time_since};
 use crate::drive::Rest;
 use crate::requests::dialogue::Dialogue;
 
-/// Workers that share a thread; the place of each is its lane.
+/// Workers that share a thread; the place of each is its index.
 #[derive(Debug)]
-pub(crate) struct Crew<'a, D: Dialogue> {
-    lanes: Vec<Lane<'a, D>>,
+pub(crate) struct WorkerGroup<'a, D: Dialogue> {
+    members: Vec<Member<'a, D>>,
 }
 
 #[derive(Debug)]
-struct Lane<'a, D: Dialogue> {
+struct Member<'a, D: Dialogue> {
     worker: Worker<'a, D>,
     /// Its load is over; what still comes for it is no part of it.
     over: bool,
 }
 
-impl<'a, D: Dialogue> Crew<'a, D> {
+impl<'a, D: Dialogue> WorkerGroup<'a, D> {
     /// Of these workers, whose event loops share an epoll instance and whose epochs are the same.
     pub(crate) fn new(workers: Vec<Worker<'a, D>>) -> Self {
         let count = workers.len();
-        let lane = |mut worker: Worker<'a, D>| {
+        let member = |mut worker: Worker<'a, D>| {
             worker.events.pacer.shared_by(count);
-            Lane { worker, over: false }
+            Member { worker, over: false }
         };
-        Self { lanes: workers.into_iter().map(lane).collect() }
+        Self { members: workers.into_iter().map(member).collect() }
     }
 
     /// Carries out all workers' shares of their loads; what each found, in their order.
     pub(crate) fn run(mut self) -> Result<Vec<Finding>, SysError> {
-        let Some(epoch) = self.lanes.first().map(|lane| lane.worker.job.epoch) else { return Ok(Vec::new()) };
+        let Some(epoch) = self.members.first().map(|member| member.worker.job.epoch) else {
+            return Ok(Vec::new());
+        };
         let clock = || time_since(epoch);
         let mut events = [MaybeUninit::uninit(); EVENTS];
         let now = clock();
-        self.lanes.iter_mut().for_each(|lane| lane.worker.time.now = now);
+        self.members.iter_mut().for_each(|member| member.worker.time.now = now);
         while let Some((number, rest)) = self.turn()? {
-            let waiting = &mut self.lanes[number].worker.events;
+            let waiting = &mut self.members[number].worker.events;
             let before = waiting.pacer.polled;
             let (ready, now) = waiting.wait(&mut events, rest, clock)?;
             let polled = waiting.pacer.polled - before;
@@ -57,59 +59,59 @@ impl<'a, D: Dialogue> Crew<'a, D> {
         self.finish()
     }
 
-    /// Takes each worker that goes on a step further; the lane that has to be woken first, and when. `None`: all are over.
+    /// Takes each worker that goes on a step further; the index of the one that has to be woken first, and when. `None`: all are over.
     fn turn(&mut self) -> Result<Option<(usize, Rest)>, SysError> {
         let mut soonest: Option<(usize, Rest)> = None;
         let mut latest = 0;
-        for (number, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| !lane.over) {
-            if !lane.worker.go_on()? {
-                lane.over = true;
+        for (number, member) in self.members.iter_mut().enumerate().filter(|(_, member)| !member.over) {
+            if !member.worker.go_on()? {
+                member.over = true;
                 continue;
             }
-            lane.worker.dispatch();
-            lane.worker.expire();
-            let rest = lane.worker.rest();
+            member.worker.dispatch();
+            member.worker.expire();
+            let rest = member.worker.rest();
             latest = latest.max(rest.now);
             if soonest.is_none_or(|(_, other)| rest.end() < other.end()) {
                 soonest = Some((number, rest));
             }
         }
-        // What the lanes after it took is no part of its sleep.
+        // What the workers after it took is no part of its sleep.
         let from = |rest: Rest| Rest { now: latest, sleep: rest.end().saturating_sub(latest), ..rest };
         Ok(soonest.map(|(number, rest)| (number, from(rest))))
     }
 
     /// Tells all workers the time after a wait of one, and the others that it polled, which they have in their CPU time too.
     fn woken(&mut self, number: usize, now: u64, polled: u64) {
-        for (other, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| !lane.over) {
-            lane.worker.time.now = now;
+        for (other, member) in self.members.iter_mut().enumerate().filter(|(_, member)| !member.over) {
+            member.worker.time.now = now;
             if other != number {
-                lane.worker.events.pacer.polled += polled;
+                member.worker.events.pacer.polled += polled;
             }
         }
     }
 
     /// Hands an event to its worker; then all start what has become due.
     fn event(&mut self, token: u64, flags: epoll::EventFlags) {
-        let number = (token as u32 >> LANE_SHIFT) as usize;
-        let Some(lane) = self.lanes.get_mut(number).filter(|lane| !lane.over) else { return };
-        lane.worker.event(token, flags);
-        let now = lane.worker.time.now;
-        for lane in self.lanes.iter_mut().filter(|lane| !lane.over) {
-            lane.worker.time.now = lane.worker.time.now.max(now);
-            lane.worker.dispatch();
+        let number = (token as u32 >> INDEX_SHIFT) as usize;
+        let Some(member) = self.members.get_mut(number).filter(|member| !member.over) else { return };
+        member.worker.event(token, flags);
+        let now = member.worker.time.now;
+        for member in self.members.iter_mut().filter(|member| !member.over) {
+            member.worker.time.now = member.worker.time.now.max(now);
+            member.worker.dispatch();
         }
     }
 
     /// What each found. The thread's CPU time is divided among them, its load is that of each.
     fn finish(self) -> Result<Vec<Finding>, SysError> {
-        let count = self.lanes.len().max(1) as u64;
-        let finish = |lane: Lane<'a, D>| -> Result<Finding, SysError> {
-            let mut finding = lane.worker.finish()?;
+        let count = self.members.len().max(1) as u64;
+        let finish = |member: Member<'a, D>| -> Result<Finding, SysError> {
+            let mut finding = member.worker.finish()?;
             finding.used.cpu.user.0 /= count;
             finding.used.cpu.system.0 /= count;
             Ok(finding)
         };
-        self.lanes.into_iter().map(finish).collect()
+        self.members.into_iter().map(finish).collect()
     }
 }

@@ -15,7 +15,7 @@ use crate::{ArrivalProcess, Segment};
 /// `workers`-th start of the constant process, or an independent Poisson process with its
 /// share of the rate; together they are again the process asked for.
 #[derive(Debug, Clone)]
-pub struct Arrivals {
+pub struct StartTimes {
     process: ArrivalProcess,
     pieces: Vec<Piece>,
     /// The piece the next start is looked for in.
@@ -36,7 +36,7 @@ struct Piece {
     slope: f64,
 }
 
-impl Arrivals {
+impl StartTimes {
     /// The starts of worker number `worker` of `workers`.
     #[must_use]
     pub fn new(
@@ -78,7 +78,7 @@ impl Arrivals {
     }
 }
 
-impl Iterator for Arrivals {
+impl Iterator for StartTimes {
     type Item = Nanos;
 
     /// The next start, from the start of the load; `None` where the rate is zero from here on.
@@ -111,7 +111,7 @@ pub(crate) mod tests {
         Segment { from: Rate(from), to: Rate(to), duration: Nanos::from_secs_f64(secs) }
     }
 
-    fn until(arrivals: Arrivals, secs: f64) -> Vec<f64> {
+    fn until(arrivals: StartTimes, secs: f64) -> Vec<f64> {
         arrivals.map(Nanos::as_secs_f64).take_while(|t| *t < secs).collect()
     }
 
@@ -132,7 +132,13 @@ pub(crate) mod tests {
             let mut all: Vec<f64> = (0..workers)
                 .flat_map(|w| {
                     until(
-                        Arrivals::new(ArrivalProcess::Constant, &[segment(100.0, 100.0, 1.0)], 1, w, workers),
+                        StartTimes::new(
+                            ArrivalProcess::Constant,
+                            &[segment(100.0, 100.0, 1.0)],
+                            1,
+                            w,
+                            workers,
+                        ),
                         2.0,
                     )
                 })
@@ -150,7 +156,7 @@ pub(crate) mod tests {
         for (rate, workers) in [(1_000.0, 1), (5_000.0, 2), (20_000.0, 4), (50_000.0, 1), (50_000.0, 2)] {
             let profile = [segment(rate, rate, 1.0)];
             let mut all: Vec<f64> = (0..workers)
-                .flat_map(|w| until(Arrivals::new(ArrivalProcess::Poisson, &profile, 42, w, workers), 20.0))
+                .flat_map(|w| until(StartTimes::new(ArrivalProcess::Poisson, &profile, 42, w, workers), 20.0))
                 .collect();
             all.sort_by(f64::total_cmp);
             let n = all.len() as f64;
@@ -173,7 +179,7 @@ pub(crate) mod tests {
     #[test]
     fn poisson_follows_a_ramp_and_a_step() {
         let profile = [segment(0.0, 2_000.0, 10.0), segment(0.0, 0.0, 5.0), segment(500.0, 500.0, 10.0)];
-        let all = until(Arrivals::new(ArrivalProcess::Poisson, &profile, 7, 0, 1), 25.0);
+        let all = until(StartTimes::new(ArrivalProcess::Poisson, &profile, 7, 0, 1), 25.0);
         let ramp: Vec<f64> = all.iter().copied().filter(|t| *t < 10.0).collect();
         assert!((ramp.len() as f64 - 10_000.0).abs() < 400.0, "{}", ramp.len());
         assert!(ks_uniform(ramp.iter().map(|t| (t / 10.0).powi(2)).collect()) < KS_LIMIT);
@@ -185,17 +191,17 @@ pub(crate) mod tests {
     #[test]
     fn a_rate_of_zero_never_comes() {
         for profile in [vec![], vec![segment(0.0, 0.0, 1.0)]] {
-            assert_eq!(Arrivals::new(ArrivalProcess::Poisson, &profile, 1, 0, 1).next(), None);
-            assert_eq!(Arrivals::new(ArrivalProcess::Constant, &profile, 1, 0, 1).next(), None);
+            assert_eq!(StartTimes::new(ArrivalProcess::Poisson, &profile, 1, 0, 1).next(), None);
+            assert_eq!(StartTimes::new(ArrivalProcess::Constant, &profile, 1, 0, 1).next(), None);
         }
-        let down = Arrivals::new(ArrivalProcess::Constant, &[segment(10.0, 0.0, 2.0)], 1, 0, 1);
+        let down = StartTimes::new(ArrivalProcess::Constant, &[segment(10.0, 0.0, 2.0)], 1, 0, 1);
         assert_eq!(down.count(), 10);
     }
 
     #[test]
     fn the_seed_decides() {
         let of = |seed, worker| {
-            until(Arrivals::new(ArrivalProcess::Poisson, &[segment(1e3, 1e3, 1.0)], seed, worker, 2), 1.0)
+            until(StartTimes::new(ArrivalProcess::Poisson, &[segment(1e3, 1e3, 1.0)], seed, worker, 2), 1.0)
         };
         assert_eq!(of(1, 0), of(1, 0));
         assert_ne!(of(1, 0), of(2, 0));
@@ -214,7 +220,7 @@ pub(crate) mod tests {
                 .collect();
             let process = if poisson { ArrivalProcess::Poisson } else { ArrivalProcess::Constant };
             let mut last = Nanos::ZERO;
-            for start in Arrivals::new(process, &profile, 3, 0, 1).take(2_000) {
+            for start in StartTimes::new(process, &profile, 3, 0, 1).take(2_000) {
                 prop_assert!(start >= last);
                 last = start;
             }

@@ -1,12 +1,12 @@
-//! A trial as it is ordered.
+//! What one trial is asked to do.
 
 use vtax_agent::AgentError;
 use vtax_plan::model::{Cell, Measure};
 use vtax_units::{Rate, Share};
 
-/// A trial as it is ordered from an [`Executor`](crate::Executor).
+/// What an [`Executor`](crate::Executor) is asked to do for one trial.
 #[derive(Debug)]
-pub struct Order<'a> {
+pub struct TrialRequest<'a> {
     /// What is built and run.
     pub cell: &'a Cell,
     /// What is measured.
@@ -27,7 +27,7 @@ pub struct Order<'a> {
     pub tolerance: Share,
 }
 
-impl Order<'_> {
+impl TrialRequest<'_> {
     /// The offered load of a measure that holds one.
     pub(crate) fn rate(&self) -> Result<Rate, AgentError> {
         self.offered.ok_or_else(|| AgentError::Refused {

@@ -4,32 +4,32 @@ use vtax_store::record::{InvalidReason, Validity};
 
 /// What the trials of a run have come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
-    /// At least one counts.
-    Something,
-    /// None counts, as services didn't start or answered nothing.
+pub enum TrialsOutcome {
+    /// At least one is valid.
+    SomeValid,
+    /// None is valid, as services didn't start or answered nothing.
     ServicesFailed,
-    /// None counts, not for services alone.
-    Nothing,
+    /// None is valid, not for services alone.
+    NoneValid,
 }
 
-impl Found {
+impl TrialsOutcome {
     pub(crate) fn of<'a>(trials: impl IntoIterator<Item = &'a Validity>) -> Self {
         use InvalidReason::{NothingSucceeded, PartnerInvalid, PrerequisiteMissing, ServiceFailed};
-        let mut found = Self::Nothing;
+        let mut outcome = Self::NoneValid;
         let mut other = false;
         for validity in trials {
             match validity {
-                Validity::Valid => return Self::Something,
+                Validity::Valid => return Self::SomeValid,
                 Validity::Invalid { reason: ServiceFailed | NothingSucceeded, .. } => {
-                    found = Self::ServicesFailed;
+                    outcome = Self::ServicesFailed;
                 }
                 // These only follow from another trial's.
                 Validity::Invalid { reason: PartnerInvalid | PrerequisiteMissing, .. } => {}
                 Validity::Invalid { .. } => other = true,
             }
         }
-        if other { Self::Nothing } else { found }
+        if other { Self::NoneValid } else { outcome }
     }
 }
 
@@ -44,11 +44,14 @@ mod tests {
             let invalid =
                 |reason: &InvalidReason| Validity::Invalid { reason: *reason, detail: String::new() };
             let trials: Vec<Validity> = reasons.iter().map(invalid).collect();
-            (Found::of(&trials), Found::of(trials.iter().chain([&Validity::Valid])))
+            (TrialsOutcome::of(&trials), TrialsOutcome::of(trials.iter().chain([&Validity::Valid])))
         };
-        assert_eq!(of(&[]), (Found::Nothing, Found::Something));
-        assert_eq!(of(&[ServiceFailed, PrerequisiteMissing]), (Found::ServicesFailed, Found::Something));
-        assert_eq!(of(&[ServiceFailed, Disturbed]), (Found::Nothing, Found::Something));
-        assert_eq!(of(&[PrerequisiteMissing]), (Found::Nothing, Found::Something));
+        assert_eq!(of(&[]), (TrialsOutcome::NoneValid, TrialsOutcome::SomeValid));
+        assert_eq!(
+            of(&[ServiceFailed, PrerequisiteMissing]),
+            (TrialsOutcome::ServicesFailed, TrialsOutcome::SomeValid)
+        );
+        assert_eq!(of(&[ServiceFailed, Disturbed]), (TrialsOutcome::NoneValid, TrialsOutcome::SomeValid));
+        assert_eq!(of(&[PrerequisiteMissing]), (TrialsOutcome::NoneValid, TrialsOutcome::SomeValid));
     }
 }

@@ -1,6 +1,8 @@
 //! Hosts that begin at one moment: a barrier over those that were reached.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use vtax_sys::sync::lock;
 
 use crate::message::unix_ns;
 
@@ -9,7 +11,7 @@ const LEAD_NS: u64 = 1_000_000_000;
 
 /// Where hosts wait until each that was to come has arrived or is lost.
 #[derive(Debug)]
-pub struct Together {
+pub struct StartBarrier {
     state: Mutex<State>,
 }
 
@@ -20,20 +22,20 @@ struct State {
     at: Option<u64>,
 }
 
-impl Together {
-    /// For so many hosts, each of which takes a [`Place`].
+impl StartBarrier {
+    /// For so many hosts, each of which takes a [`BarrierSeat`].
     #[must_use]
     pub fn new(hosts: usize) -> Self {
         Self { state: Mutex::new(State { open: hosts, at: None }) }
     }
 
-    /// A host's place. One that is dropped before it arrives was a lost host's, and nobody waits for it.
-    pub(crate) fn place(&self) -> Place<'_> {
-        Place { together: self, settled: false }
+    /// A host's seat. One that is dropped before it arrives was a lost host's, and nobody waits for it.
+    pub(crate) fn seat(&self) -> BarrierSeat<'_> {
+        BarrierSeat { barrier: self, settled: false }
     }
 
     fn settle(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.open = state.open.saturating_sub(1);
         if state.open == 0 {
             state.at.get_or_insert_with(|| unix_ns() + LEAD_NS);
@@ -43,27 +45,27 @@ impl Together {
 
 /// One host's part in it.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
-    together: &'a Together,
+pub(crate) struct BarrierSeat<'a> {
+    barrier: &'a StartBarrier,
     settled: bool,
 }
 
-impl Place<'_> {
+impl BarrierSeat<'_> {
     /// This host is there. Said again it changes nothing.
     pub(crate) fn arrive(&mut self) {
         if !self.settled {
             self.settled = true;
-            self.together.settle();
+            self.barrier.settle();
         }
     }
 
     /// When all begin, by this clock in nanoseconds since 1970; `None` as long as some aren't there.
     pub(crate) fn at(&self) -> Option<u64> {
-        self.together.state.lock().unwrap_or_else(PoisonError::into_inner).at
+        lock(&self.barrier.state).at
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for BarrierSeat<'_> {
     fn drop(&mut self) {
         self.arrive();
     }
@@ -75,8 +77,8 @@ mod tests {
 
     #[test]
     fn all_wait_for_the_last_and_nobody_for_the_lost() {
-        let together = Together::new(3);
-        let (mut first, mut last, lost) = (together.place(), together.place(), together.place());
+        let barrier = StartBarrier::new(3);
+        let (mut first, mut last, lost) = (barrier.seat(), barrier.seat(), barrier.seat());
         first.arrive();
         first.arrive();
         assert_eq!(first.at(), None);

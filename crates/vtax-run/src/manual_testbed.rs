@@ -1,4 +1,4 @@
-//! A testbed to work in by hand: it stands until it is taken down.
+//! Testbeds to work in by hand: one stands until it is taken down.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use vtax_agent::message::{InterfaceSetup, Provisioning, ServiceId};
 use vtax_agent::{AgentError, Client};
 use vtax_lab::{Lab, LabError, Node, NodeSpec, PathSwitch, Testbed};
 use vtax_plan::model::{Cell, Plan, ServiceKind};
-use vtax_router::Raised;
+use vtax_router::{CommandOutcome, Raised};
 use vtax_sys::chain;
 use vtax_topology::Blueprint;
 use vtax_topology::event::Event;
@@ -24,14 +24,14 @@ const HOLDER: &str = "routers";
 /// What the path between client and system under test is called where it is cut.
 const PATH: &str = "path";
 
-/// A testbed that stands, with its agents.
-pub struct Standing {
-    reach: Arc<Reach>,
-    what: What,
+/// A testbed to work in by hand, with its agents.
+pub struct ManualTestbed {
+    handle: Arc<TestbedHandle>,
+    nodes: Nodes,
 }
 
-/// What can be done in a testbed that stands; from any thread.
-pub struct Reach {
+/// What can be done in such a testbed, from any thread.
+pub struct TestbedHandle {
     /// Name and agent of each node of the testbed; that of the routers is asked for all that is inside.
     agents: Vec<(String, Client)>,
     /// Which of them holds routers, and what is inside.
@@ -40,25 +40,25 @@ pub struct Reach {
     path: Option<PathSwitch>,
 }
 
-/// The testbed of a cell that stands, and what there is to say about it.
-pub struct Stood {
+/// A testbed that was built, and what there is to say about it.
+pub struct BuiltManualTestbed {
     /// The testbed.
-    pub standing: Standing,
+    pub testbed: ManualTestbed,
     /// What there is to say about its routers, where it has any.
     pub raised: Option<Raised>,
     /// Where the services of its systems under test listen, by the systems' names, where they were asked for.
     pub services: Vec<(String, SocketAddr)>,
 }
 
-/// What is taken down.
-enum What {
+/// The nodes that are taken down.
+enum Nodes {
     Holder(Box<Node>),
     Testbed(Box<Testbed>),
 }
 
 /// Why none can be had.
 #[derive(Debug, thiserror::Error)]
-pub enum StandingError {
+pub enum ManualTestbedError {
     /// It could not be built.
     #[error(transparent)]
     Lab(#[from] LabError),
@@ -70,20 +70,9 @@ pub enum StandingError {
     Unknown(String),
 }
 
-/// What a command in a node came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Executed {
-    /// Whether it ended well.
-    pub well: bool,
-    /// How it ended: `exit code 1`.
-    pub how: String,
-    /// What it printed, both streams.
-    pub output: String,
-}
-
-fn talk(node: &mut Node) -> Result<Client, StandingError> {
+fn talk(node: &mut Node) -> Result<Client, ManualTestbedError> {
     let name = node.name().to_owned();
-    let failed = |why: &str| StandingError::Unknown(format!("node {name}: {why}"));
+    let failed = |why: &str| ManualTestbedError::Unknown(format!("node {name}: {why}"));
     let read = node.take_channel().ok_or_else(|| failed("no stream to its agent"))?;
     let write = read.try_clone().map_err(|e| failed(&e.to_string()))?;
     let mut client = Client::start(&name, read, write, Box::new(|_| {}))?;
@@ -121,20 +110,20 @@ fn serve(
     Ok(listening)
 }
 
-impl Standing {
+impl ManualTestbed {
     /// Everything of a blueprint in one node of the host's.
     ///
     /// # Errors
     ///
     /// Where something is refused or missing; what was built until then is taken down.
-    pub fn of_blueprint(lab: &Lab, blueprint: Blueprint) -> Result<(Self, Raised), StandingError> {
+    pub fn of_blueprint(lab: &Lab, blueprint: Blueprint) -> Result<(Self, Raised), ManualTestbedError> {
         let mut node = lab.add_native_node(&NodeSpec::new(HOLDER))?;
         let agent = talk(&mut node)?;
         greet(&agent, Some(&[]))?;
         let raised = agent.raise_topology(blueprint.clone(), Vec::new(), PATIENCE, None)?;
         let agents = vec![(HOLDER.to_owned(), agent)];
-        let reach = Arc::new(Reach { agents, holder: Some((0, blueprint)), path: None });
-        Ok((Self { reach, what: What::Holder(Box::new(node)) }, raised))
+        let handle = Arc::new(TestbedHandle { agents, holder: Some((0, blueprint)), path: None });
+        Ok((Self { handle, nodes: Nodes::Holder(Box::new(node)) }, raised))
     }
 
     /// The testbed of a cell of a plan, as a trial has it; its services too, where there is something to start it with.
@@ -147,7 +136,7 @@ impl Standing {
         plan: &Plan,
         cell: &Cell,
         provisioning: Option<Provisioning>,
-    ) -> Result<Stood, StandingError> {
+    ) -> Result<BuiltManualTestbed, ManualTestbedError> {
         let mut testbed = lab.build(&systems::testbed(cell, &plan.budget))?;
         let mut agents = vec![("client".to_owned(), talk(&mut testbed.client)?)];
         for (number, sut) in testbed.suts.iter_mut().enumerate() {
@@ -179,35 +168,35 @@ impl Standing {
             None => Vec::new(),
         };
         let path = Some(testbed.path_switch());
-        let reach = Arc::new(Reach { agents, holder, path });
-        let standing = Self { reach, what: What::Testbed(Box::new(testbed)) };
-        Ok(Stood { standing, raised, services })
+        let handle = Arc::new(TestbedHandle { agents, holder, path });
+        let testbed = Self { handle, nodes: Nodes::Testbed(Box::new(testbed)) };
+        Ok(BuiltManualTestbed { testbed, raised, services })
     }
 
     /// What can be done in it.
     #[must_use]
-    pub fn reach(&self) -> Arc<Reach> {
-        Arc::clone(&self.reach)
+    pub fn handle(&self) -> Arc<TestbedHandle> {
+        Arc::clone(&self.handle)
     }
 
     /// Takes it down; what went wrong with that.
     #[must_use]
     pub fn down(self) -> Vec<String> {
-        let Self { reach, what } = self;
-        for (_, agent) in &reach.agents {
+        let Self { handle, nodes } = self;
+        for (_, agent) in &handle.agents {
             // What an agent leaves goes with its node.
             let _ = agent.shutdown();
         }
-        drop(reach);
-        let errors = match what {
-            What::Holder(mut node) => node.destroy(),
-            What::Testbed(testbed) => testbed.destroy(),
+        drop(handle);
+        let errors = match nodes {
+            Nodes::Holder(mut node) => node.destroy(),
+            Nodes::Testbed(testbed) => testbed.destroy(),
         };
         errors.iter().map(|error| chain(error)).collect()
     }
 }
 
-impl Reach {
+impl TestbedHandle {
     /// Names of everything in which commands can be run.
     pub fn names(&self) -> Vec<String> {
         let own = self.agents.iter().map(|(name, _)| name.clone());
@@ -215,16 +204,16 @@ impl Reach {
         own.chain(inside.map(|node| node.name.clone())).collect()
     }
 
-    fn holder(&self) -> Result<(&Client, &Blueprint), StandingError> {
+    fn holder(&self) -> Result<(&Client, &Blueprint), ManualTestbedError> {
         let found = self.holder.as_ref().and_then(|(index, blueprint)| {
             let (_, agent) = self.agents.get(*index)?;
             Some((agent, blueprint))
         });
-        found.ok_or_else(|| StandingError::Unknown("this testbed has no routers".to_owned()))
+        found.ok_or_else(|| ManualTestbedError::Unknown("this testbed has no routers".to_owned()))
     }
 
     /// The agent of a node, and the node's name inside the one that holds routers; empty for one of the testbed itself.
-    fn agent<'a>(&'a self, node: &'a str) -> Result<(&'a Client, &'a str), StandingError> {
+    fn agent<'a>(&'a self, node: &'a str) -> Result<(&'a Client, &'a str), ManualTestbedError> {
         if let Ok((agent, blueprint)) = self.holder()
             && blueprint.node(node).is_some()
         {
@@ -233,7 +222,7 @@ impl Reach {
         let own = self.agents.iter().find(|(name, _)| name == node);
         own.map(|(_, agent)| (agent, "")).ok_or_else(|| {
             let names = self.names().join(", ");
-            StandingError::Unknown(format!("there is no node `{node}`; there are {names}"))
+            ManualTestbedError::Unknown(format!("there is no node `{node}`; there are {names}"))
         })
     }
 
@@ -241,11 +230,10 @@ impl Reach {
     ///
     /// # Errors
     ///
-    /// [`StandingError::Unknown`] where there is no such node.
-    pub fn execute(&self, node: &str, command: &[String]) -> Result<Executed, StandingError> {
+    /// [`ManualTestbedError::Unknown`] where there is no such node.
+    pub fn execute(&self, node: &str, command: &[String]) -> Result<CommandOutcome, ManualTestbedError> {
         let (agent, inside) = self.agent(node)?;
-        let (well, how, output) = agent.execute(inside, command)?;
-        Ok(Executed { well, how, output })
+        Ok(agent.execute(inside, command)?)
     }
 
     /// Captures packets at an interface of a node, of the testbed or inside the one that holds routers; the bytes of a file
@@ -254,7 +242,12 @@ impl Reach {
     /// # Errors
     ///
     /// Where there is no such node or interface.
-    pub fn capture(&self, node: &str, interface: &str, duration: Nanos) -> Result<Vec<u8>, StandingError> {
+    pub fn capture(
+        &self,
+        node: &str,
+        interface: &str,
+        duration: Nanos,
+    ) -> Result<Vec<u8>, ManualTestbedError> {
         let (agent, inside) = self.agent(node)?;
         Ok(agent.capture(inside, interface, duration)?)
     }
@@ -264,7 +257,7 @@ impl Reach {
     /// # Errors
     ///
     /// Where there is none, or it can't happen to it.
-    pub fn inject(&self, event: Event) -> Result<(), StandingError> {
+    pub fn inject(&self, event: Event) -> Result<(), ManualTestbedError> {
         match (&event, &self.path) {
             (Event::Cut { link }, Some(path)) if link == PATH => path.cut()?,
             (Event::RestoreLink { link }, Some(path)) if link == PATH => path.restore()?,
@@ -272,7 +265,7 @@ impl Reach {
                 let what = format!(
                     "this testbed has no routers; what can be cut and restored here is the link `{PATH}`"
                 );
-                return Err(StandingError::Unknown(what));
+                return Err(ManualTestbedError::Unknown(what));
             }
             _ => drop(self.holder()?.0.inject_event(event)?),
         }

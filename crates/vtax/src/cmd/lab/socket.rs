@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use vtax_router::CommandOutcome;
 use vtax_topology::event::Event;
 use vtax_units::Nanos;
 
@@ -46,7 +47,7 @@ pub(super) enum Ask {
     },
     /// Break or mend something.
     Fault {
-        /// What.
+        /// What is broken or mended.
         event: Event,
     },
     /// Take the lab down.
@@ -60,14 +61,7 @@ pub(super) enum Answer {
     /// Done.
     Done,
     /// A command ended.
-    Executed {
-        /// Whether it ended well.
-        well: bool,
-        /// How it ended.
-        how: String,
-        /// What it printed.
-        output: String,
-    },
+    Executed(CommandOutcome),
     /// Packets were captured.
     Captured {
         /// A file of libpcap's, in base64.
@@ -75,7 +69,7 @@ pub(super) enum Answer {
     },
     /// It could not be done.
     Refused {
-        /// Why.
+        /// Why not, in words.
         why: String,
     },
 }
@@ -107,6 +101,8 @@ pub(super) fn ask(name: &str, ask: &Ask) -> Result<Answer, Failure> {
         .with_context(|| format!("no lab `{name}` stands; `vtax lab up` makes one"))
         .bad_input()?;
     let spoken = || -> anyhow::Result<Answer> {
+        // Any user may have bound that name while no lab stood, and would be told what is to run in it.
+        anyhow::ensure!(is_own(&stream), "what answers under its name is another user's");
         stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
         say(&stream, ask)?;
         hear(&stream)
@@ -144,12 +140,15 @@ fn hear<T: for<'de> Deserialize<'de>>(stream: &UnixStream) -> anyhow::Result<T> 
     Ok(serde_json::from_str(&line)?)
 }
 
+/// Whether the other side is this user, too. In a user namespace both are seen as its users.
+fn is_own(stream: &UnixStream) -> bool {
+    vtax_sys::peer::peer_user(stream).is_ok_and(|user| user == rustix::process::geteuid().as_raw())
+}
+
 /// Hears one question from who has connected and answers it. Who is another user is sent away.
 pub(super) fn serve(stream: &UnixStream, answer: impl FnOnce(Ask) -> Answer) {
-    // In a user namespace both sides are seen as its users.
-    let own = vtax_sys::peer::peer_user(stream).is_ok_and(|user| user == rustix::process::geteuid().as_raw());
     let answered = || -> anyhow::Result<()> {
-        anyhow::ensure!(own, "the lab is another user's");
+        anyhow::ensure!(is_own(stream), "the lab is another user's");
         stream.set_read_timeout(Some(ASKS_WITHIN))?;
         let ask = hear(stream)?;
         say(stream, &answer(ask))
@@ -175,12 +174,13 @@ mod tests {
         });
         serve(&theirs, |ask| match ask {
             Ask::Exec { node, .. } => {
-                Answer::Executed { well: true, how: "exit code 0".to_owned(), output: node }
+                let status = "exit code 0".to_owned();
+                Answer::Executed(CommandOutcome { success: true, status, output: node })
             }
             other => Answer::Refused { why: format!("{other:?}") },
         });
-        let Answer::Executed { output, .. } = asking.join().unwrap() else { panic!("not executed") };
-        assert_eq!(output, "r1");
+        let Answer::Executed(done) = asking.join().unwrap() else { panic!("not executed") };
+        assert_eq!(done.output, "r1");
     }
 
     #[test]

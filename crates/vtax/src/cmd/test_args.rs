@@ -2,7 +2,7 @@
 
 /// Arguments as the whole command line; the first word is the program's name.
 #[derive(clap::Parser)]
-pub(crate) struct Alone<A: clap::Args> {
+pub(crate) struct ParseArgs<A: clap::Args> {
     #[command(flatten)]
     pub(crate) args: A,
 }

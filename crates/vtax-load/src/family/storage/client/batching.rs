@@ -22,9 +22,9 @@ const REST: u32 = 100;
 /// Sleeps in a period from which on they are judged.
 const JUDGED: u64 = 16;
 
-/// Decides how a client waits for answers.
+/// Decides how many answers a client waits for at a time.
 #[derive(Debug, Default)]
-pub(super) struct Together {
+pub(super) struct AnswerBatching {
     /// Operations that are under way at once.
     depth: u64,
     /// Somebody said that answers may wait for each other.
@@ -53,7 +53,7 @@ struct Period {
     brought: u64,
 }
 
-impl Together {
+impl AnswerBatching {
     pub(super) fn new(depth: u16) -> Self {
         Self { depth: depth.into(), ..Self::default() }
     }
@@ -132,17 +132,17 @@ mod tests {
     const ANSWER: u64 = 4144;
 
     /// Answers at this distance for three periods, each of them so long.
-    fn after(depth: u16, gap: u64, length: u64) -> Together {
-        let mut together = Together::new(depth);
-        together.allow();
-        go_on(&mut together, 1, gap, length);
-        together
+    fn after(depth: u16, gap: u64, length: u64) -> AnswerBatching {
+        let mut batching = AnswerBatching::new(depth);
+        batching.allow();
+        go_on(&mut batching, 1, gap, length);
+        batching
     }
 
-    fn go_on(together: &mut Together, from: u64, gap: u64, length: u64) {
-        let already = together.period.bytes;
+    fn go_on(batching: &mut AnswerBatching, from: u64, gap: u64, length: u64) {
+        let already = batching.period.bytes;
         for at in 0..=3 * PERIOD / gap {
-            together.ended(from + at * gap, 1, already + at * length);
+            batching.ended(from + at * gap, 1, already + at * length);
         }
     }
 
@@ -164,39 +164,39 @@ mod tests {
         assert!(after(32, 110_000, ANSWER).bytes(32).is_none(), "far apart");
         assert!(after(32, 10_000, 65_536).bytes(32).is_none(), "long ones");
         assert!(after(32, 10_000, ANSWER).bytes(23).is_none(), "most are over");
-        let mut together = Together::new(32);
-        go_on(&mut together, 1, 10_000, ANSWER);
-        assert!(together.bytes(32).is_none(), "nobody allowed it");
+        let mut batching = AnswerBatching::new(32);
+        go_on(&mut batching, 1, 10_000, ANSWER);
+        assert!(batching.bytes(32).is_none(), "nobody allowed it");
     }
 
     #[test]
     fn a_sleep_that_brought_nothing_is_followed_by_one_that_ends_with_the_first_byte() {
-        let mut together = after(32, 10_000, ANSWER);
-        together.slept(0, true);
-        assert!(together.bytes(32).is_some(), "a part of an answer");
-        together.slept(0, false);
-        assert!(together.bytes(32).is_none());
-        together.heard();
-        assert!(together.bytes(32).is_some());
-        together.forget();
-        assert!(together.bytes(32).is_none(), "another connection");
-        assert_eq!((together.sleeps, together.answers), (2, 0));
+        let mut batching = after(32, 10_000, ANSWER);
+        batching.slept(0, true);
+        assert!(batching.bytes(32).is_some(), "a part of an answer");
+        batching.slept(0, false);
+        assert!(batching.bytes(32).is_none());
+        batching.heard();
+        assert!(batching.bytes(32).is_some());
+        batching.forget();
+        assert!(batching.bytes(32).is_none(), "another connection");
+        assert_eq!((batching.sleeps, batching.answers), (2, 0));
     }
 
     #[test]
     fn where_it_brings_too_few_it_is_left_for_a_while() {
-        let mut together = after(32, 10_000, ANSWER);
-        let mut now = together.period.from;
+        let mut batching = after(32, 10_000, ANSWER);
+        let mut now = batching.period.from;
         let mut without = 0;
         for _ in 0..2 * REST {
             for _ in 0..1000 {
                 now += 10_000;
-                if together.bytes(32).is_some() {
-                    together.slept(1, true);
+                if batching.bytes(32).is_some() {
+                    batching.slept(1, true);
                 }
-                together.ended(now, 1, together.period.bytes + (together.period.answers + 1) * ANSWER);
+                batching.ended(now, 1, batching.period.bytes + (batching.period.answers + 1) * ANSWER);
             }
-            without += u32::from(together.bytes(32).is_none());
+            without += u32::from(batching.bytes(32).is_none());
         }
         assert!((2 * (REST - 2)..2 * REST).contains(&without), "{without}");
     }

@@ -1,0 +1,199 @@
+//! Processes on a record of which only they know.
+
+use vtax_plan::model::{StorageCache, StorageEngine, StorageOperation, StorageShape};
+use vtax_units::{Bytes, Share};
+
+use super::*;
+use crate::Model;
+use crate::family::storage::Facts;
+
+const RECORD: u64 = 4096;
+const TIMEOUT: u64 = 1_000_000;
+
+/// Two buffers. What is submitted is under way until the test ends it.
+struct Buffers([Vec<u8>; 2]);
+
+impl Target for Buffers {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn prepare(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn buffer(&mut self, slot: u16) -> &mut [u8] {
+        &mut self.0[usize::from(slot)]
+    }
+
+    fn submit(&mut self, _: &Operation) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn wait(&mut self, _: u64, _: &mut Vec<Done>) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn first_failure(&self) -> Option<&str> {
+        None
+    }
+
+    fn remove(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
+
+fn step(operation: StorageOperation) -> StorageStep {
+    StorageStep {
+        shape: StorageShape {
+            file: Bytes(RECORD),
+            record: Bytes(RECORD),
+            processes: 1,
+            depth: 2,
+            engine: StorageEngine::IoUring,
+            direct: false,
+            sync: StorageSync::None,
+            verify: true,
+            dedupe: Share(0.0),
+            compressible: Share(0.0),
+            files: 1,
+        },
+        operation,
+        model: Model::Closed,
+        warmup: Nanos::ZERO,
+        duration: Nanos::from_secs(1),
+        once: false,
+        cache: StorageCache::AsIs,
+        seed: 1,
+        samples: false,
+        interval: Nanos::from_secs(1),
+        read_back: None,
+    }
+}
+
+/// A worker on one record, which was written once, with what it is to do.
+fn with_worker(step: &StorageStep, act: impl FnOnce(Worker<'_>)) {
+    let duration = step.duration.0;
+    let job = Job {
+        step,
+        pattern: Pattern::new(1, Share(0.0), Share(0.0)),
+        window: Window { from: 0, to: duration, interval: duration },
+        timeout: TIMEOUT,
+        epoch: Nanos::ZERO,
+    };
+    let mut target = Buffers([vec![0; RECORD as usize], vec![0; RECORD as usize]]);
+    let (control, mut generations) = (Control::new(), Generations::new(1));
+    generations.written(1);
+    act(Worker::new(&job, &control, 0, &mut target, &mut generations, None));
+}
+
+/// Starts the next operation on a slot, which was due at 0; no time has passed.
+fn begin(worker: &mut Worker<'_>, slot: u16) {
+    assert!(worker.prepare(slot));
+    worker.start_prepared(Some(0)).unwrap();
+    worker.time.now = 0;
+}
+
+/// The next operations are these.
+fn turn(worker: &mut Worker<'_>, operation: StorageOperation) {
+    worker.course = Course::new(operation, 1, false, 1, 0);
+}
+
+#[test]
+fn a_read_may_find_what_a_write_beside_it_writes() {
+    let step = step(StorageOperation::Mix { reads: 50 });
+    with_worker(&step, |mut worker| {
+        turn(&mut worker, StorageOperation::Mix { reads: 100 });
+        begin(&mut worker, 0);
+        // The only record there is: the write can take no other.
+        turn(&mut worker, StorageOperation::RandomWrite);
+        begin(&mut worker, 1);
+        let written = worker.target.buffer(1).to_vec();
+        // Half of it was there when the read came by.
+        worker.job.pattern.fill(worker.target.buffer(0), Place { worker: 0, file: 0, sector: 0 }, 1);
+        worker.target.buffer(0)[2048..].copy_from_slice(&written[2048..]);
+        worker.done = [1, 0].map(|slot| Done { slot, result: Ok(RECORD as u32) }).to_vec();
+        worker.take_done().unwrap();
+        let (verified, done) = (worker.verified, worker.process.operations);
+        assert_eq!((done, verified.records, verified.uncertain, verified.wrong()), (2, 1, 1, 0));
+    });
+}
+
+#[test]
+fn writes_in_order_come_again_to_what_is_under_way() {
+    let step = step(StorageOperation::Rewrite);
+    with_worker(&step, |mut worker| {
+        begin(&mut worker, 0);
+        begin(&mut worker, 1);
+        worker.done = [1, 0].map(|slot| Done { slot, result: Ok(RECORD as u32) }).to_vec();
+        worker.take_done().unwrap();
+        let expected = worker.generations.expected(0);
+        assert_eq!(expected, Expected::Between { acknowledged: 2, newest: 3 }, "either may be there");
+    });
+}
+
+/// What the slot's buffer holds is the only record in this generation.
+fn holds(worker: &mut Worker<'_>, slot: u16, generation: u32) -> bool {
+    let mut record = vec![0; RECORD as usize];
+    worker.job.pattern.fill(&mut record, Place { worker: 0, file: 0, sector: 0 }, generation);
+    worker.target.buffer(slot) == record
+}
+
+#[test]
+fn a_write_starts_when_its_data_is_made() {
+    let step = step(StorageOperation::RandomWrite);
+    with_worker(&step, |mut worker| {
+        assert!(worker.prepare(0));
+        worker.time.tell();
+        let made = worker.time.now;
+        assert!(holds(&mut worker, 0, 2) && worker.slots[0].is_none());
+        assert_eq!((worker.writes, worker.generations.expected(0)), ((0, 0), Expected::Generation(1)));
+        worker.start_prepared(None).unwrap();
+        let started = worker.slots[0].unwrap().start;
+        assert!(started >= made, "making data would be in its latency");
+        assert_eq!((worker.writes, worker.process.first), ((1, 0), Nanos(started)));
+    });
+}
+
+#[test]
+fn of_two_writes_that_were_made_together_the_second_is_newer() {
+    let step = step(StorageOperation::Rewrite);
+    with_worker(&step, |mut worker| {
+        assert!(worker.prepare(0) && worker.prepare(1));
+        worker.start_prepared(None).unwrap();
+        worker.start_prepared(None).unwrap();
+        assert!(holds(&mut worker, 0, 2) && holds(&mut worker, 1, 3));
+    });
+}
+
+#[test]
+fn a_closed_loop_makes_all_data_before_the_first_start() {
+    let step = step(StorageOperation::Rewrite);
+    with_worker(&step, |mut worker| {
+        worker.dispatch_closed().unwrap();
+        let starts: Vec<u64> = worker.slots.iter().flatten().map(|under_way| under_way.start).collect();
+        assert!(starts.len() == 2 && starts.is_sorted(), "{starts:?}");
+        assert!(worker.prepared.is_empty() && worker.free.is_empty() && !worker.is_idle());
+    });
+}
+
+#[test]
+fn what_takes_longer_than_it_may_has_failed_but_is_written() {
+    let step = step(StorageOperation::RandomWrite);
+    with_worker(&step, |mut worker| {
+        for (took, operations, late) in [(TIMEOUT, 1, 0), (TIMEOUT + 1, 1, 1)] {
+            worker.free.clear();
+            begin(&mut worker, 0);
+            worker.time.now = took;
+            worker.end(Done { slot: 0, result: Ok(RECORD as u32) }).unwrap();
+            let timed_out = FAILURES.iter().position(|failure| *failure == Failure::TimedOut).unwrap();
+            assert_eq!((worker.process.operations, worker.failures[timed_out]), (operations, late));
+            assert_eq!(worker.process.bytes, RECORD);
+        }
+        assert_eq!(worker.writes, (2, 2));
+        assert_eq!(worker.generations.expected(0), Expected::Generation(3));
+        worker.recorder.close();
+        let counts = &worker.recorder.intervals[0].counts;
+        assert_eq!((counts.ok, counts.errors.client_timeout), (1, 1));
+    });
+}
