@@ -12,7 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages. Both ends are the same program, unless a list of hosts names another one.
-pub const PROTOCOL: u32 = 1;
+/// 2: files of a trial's later loads (`observation-N`).
+pub const PROTOCOL: u32 = 2;
 
 /// The most bytes of one record.
 pub(crate) const PIECE: usize = 256 << 10;

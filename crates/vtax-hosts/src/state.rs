@@ -116,6 +116,11 @@ impl HostsFile {
                 host.directory.escape_debug()
             )));
         }
+        // Where a link leads is another's run, to be neither read nor written.
+        vtax_store::refuse_links(directory, &directory.join("hosts"))?;
+        for host in &found.hosts {
+            vtax_store::refuse_links(directory, &directory.join(&host.directory))?;
+        }
         Ok(found)
     }
 

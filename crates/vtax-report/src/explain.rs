@@ -71,12 +71,10 @@ fn meaning(data: &RunData, c: &Comparison, candidate: &str, baseline: &str) -> S
     };
     match c.verdict {
         Verdict::Worse if c.tax.is_none() => {
-            format!(
-                "{candidate} costs more: how much can't be said, as {baseline} never met its limit.{family}"
-            )
+            format!("{candidate} costs more: how much can't be said, as {}.{family}", why_bound(&c.reason))
         }
         Verdict::Better if c.tax.is_none() => {
-            format!("{candidate} costs less: how much can't be said, as it never met its limit.{family}")
+            format!("{candidate} costs less: how much can't be said, as {}.{family}", why_bound(&c.reason))
         }
         Verdict::Worse => format!(
             "Even the end nearest to {baseline} is a difference: {candidate} really costs more.{family}"
@@ -92,6 +90,11 @@ fn meaning(data: &RunData, c: &Comparison, candidate: &str, baseline: &str) -> S
     }
 }
 
+/// What made a tax a bound: what its reason says behind `a lower bound: `.
+fn why_bound(reason: &str) -> &str {
+    reason.split_once("bound: ").map_or(reason, |(_, why)| why)
+}
+
 /// Why it can't be told, and what would help.
 fn unknown(c: &Comparison) -> String {
     match c.doubt {
@@ -101,9 +104,10 @@ fn unknown(c: &Comparison) -> String {
         }
         Some(Doubt::ManyComparisons) => {
             let n = c.family.unwrap_or_default();
+            let help = c.reason.split_once("; ").map_or_else(String::new, |(_, what)| format!("; {what}"));
             format!(
                 "Alone that would count. But {n} comparisons are read together, and among so many one looks like this \
-                 by chance too easily; more trials would tell."
+                 by chance too easily{help}."
             )
         }
         _ => format!("It can't be told: {}.", c.reason),
@@ -133,6 +137,22 @@ fn share(v: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bound_is_explained_by_its_reason() {
+        assert_eq!(why_bound("a lower bound: it was never driven"), "it was never driven");
+        assert_eq!(why_bound("an upper bound: too much of it"), "too much of it");
+    }
+
+    #[test]
+    fn more_trials_are_asked_for_only_where_they_would_tell() {
+        let said = |reason: &str| {
+            let (doubt, reason) = (Some(Doubt::ManyComparisons), reason.to_owned());
+            unknown(&Comparison { family: Some(9), doubt, reason, ..Comparison::default() })
+        };
+        assert!(said("it may be chance; more would not tell").ends_with("too easily; more would not tell."));
+        assert!(said("it may be chance").ends_with("by chance too easily."));
+    }
 
     #[test]
     fn changes_read_as_people_say_them() {

@@ -14,7 +14,7 @@ pub(crate) fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
-/// A typical value, `24.1k req/s`; where a trial was never driven to its limit it is a bound, `≥ 24.1k req/s`.
+/// A typical value, `24.1k req/s`; where of a trial only a lower bound is known it is one as well, `≥ 24.1k req/s`.
 pub(crate) fn typical(value: f64, unit: &str, at_least: bool) -> String {
     let sign = if at_least { "≥ " } else { "" };
     format!("{sign}{}", quantity(value, unit))

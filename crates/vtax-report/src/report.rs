@@ -14,6 +14,7 @@ use crate::consolidation::trial::SystemFound;
 use crate::context::Context;
 use crate::data::RunData;
 use crate::families::named;
+use crate::metric::{Value, exact};
 use crate::{html, summarise, terminal, workbook};
 
 /// A form a report takes.
@@ -190,20 +191,22 @@ impl Report {
 
 /// The figures of one of several systems.
 fn of_system(system: &SystemFound) -> impl Iterator<Item = FigureRow<'_>> {
-    let figures: [(&'static str, &'static str, Better, Option<f64>); 11] = [
-        ("asked", "req/s", Better::Higher, Some(system.asked)),
-        ("rate", "req/s", Better::Higher, Some(system.rate)),
-        ("failed", "1", Better::Lower, Some(system.failed as f64)),
-        ("latency_p50", "ns", Better::Lower, system.p50),
-        ("latency_p99", "ns", Better::Lower, system.p99),
-        ("latency_mean", "ns", Better::Lower, Some(system.mean)),
-        ("cpu_per_request", "ns/req", Better::Lower, system.cpu),
-        ("memory", "B", Better::Lower, system.memory),
-        ("steal_share", "1", Better::Lower, system.steal),
-        ("boot", "ns", Better::Lower, system.boot),
-        ("lease", "ns", Better::Lower, system.lease),
+    let of = |metric, value: Option<f64>| value.map(|value| exact(metric, value));
+    let figures: [(&'static str, Better, Option<Value>); 11] = [
+        ("req/s", Better::Higher, of("asked", Some(system.asked))),
+        ("req/s", Better::Higher, of("rate", Some(system.rate))),
+        ("1", Better::Lower, of("failed", Some(system.failed as f64))),
+        ("ns", Better::Lower, system.p50),
+        ("ns", Better::Lower, system.p99),
+        ("ns", Better::Lower, of("latency_mean", Some(system.mean))),
+        ("ns/req", Better::Lower, of("cpu_per_request", system.cpu)),
+        ("B", Better::Lower, of("memory", system.memory)),
+        ("1", Better::Lower, of("steal_share", system.steal)),
+        ("ns", Better::Lower, of("boot", system.boot)),
+        ("ns", Better::Lower, of("lease", system.lease)),
     ];
-    figures.into_iter().filter_map(move |(metric, unit, better, value)| {
+    figures.into_iter().filter_map(move |(unit, better, found)| {
+        let Value { metric, value, censored, .. } = found?;
         Some(FigureRow {
             trial: system.trial,
             member: Some(&system.member),
@@ -212,8 +215,8 @@ fn of_system(system: &SystemFound) -> impl Iterator<Item = FigureRow<'_>> {
             metric,
             unit,
             better,
-            value: value?,
-            at_least: false,
+            value,
+            at_least: censored,
         })
     })
 }

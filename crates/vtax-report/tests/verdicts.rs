@@ -354,7 +354,7 @@ fn what_the_plan_asks_first_is_judged_by_itself() {
     }
     let headline = &report.summary().headline;
     assert!(headline.contains("container") && !headline.contains("vm"), "{headline}");
-    // The rest of the first table has the remaining percent until all of that is told.
+    // The rest of the first table has the remaining percent, and more where all of that differs, or all of it is equal.
     let told = first.iter().all(|c| c.verdict != Verdict::Inconclusive);
     let vm = all.iter().find(|c| c.metric == "capacity" && c.cell.starts_with("vm")).unwrap();
     assert!(vm.level.unwrap() <= if told { 0.05 } else { 0.01 } + 1e-9, "{vm:?}");

@@ -15,8 +15,8 @@ const MOST_ROUNDS: usize = 200;
 const AFTER: &str = ", after ";
 /// Comparisons named one by one.
 const MOST_NAMES: usize = 3;
-/// Of the chance of a false claim, the share of what the plan asks first; the rest has what is left
-/// until all of that is told.
+/// Of the chance of a false claim, the share of what the plan asks first; the rest has what is left, and more where all of
+/// that differs, or all of it is equal.
 const ASKED_FIRST: f64 = 0.8;
 
 /// A comparison of the measure, after its first rounds.

@@ -13,11 +13,13 @@
 
 use std::collections::BTreeMap;
 
+use vtax_load::LatencyHistogram;
 use vtax_load::network::{NetworkResult, TcpFlow};
 use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkTestKind, Plan};
 use vtax_stats::{Direction, Group, Ratio, after_looking, further, narrow, plain, tax};
 use vtax_store::LiveComparison;
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
+use vtax_units::Nanos;
 
 pub(crate) struct Precision<'a> {
     plan: &'a Plan,
@@ -241,6 +243,14 @@ fn width(lower: f64, upper: Option<f64>) -> f64 {
     upper.map(|upper| (upper / lower).max(1.0).ln()).filter(|width| width.is_finite()).unwrap_or_default()
 }
 
+/// The median of all that was asked for, as the report has it: the share that is `unanswered`, though each was `waited` for so long,
+/// counts as slower than every answer. Where it is more than half, this is the least that the median can be.
+fn median(answers: &LatencyHistogram, unanswered: f64, waited: Nanos) -> f64 {
+    let answered = 1.0 - unanswered;
+    let median = if answered < 0.5 { waited.max(answers.max()) } else { answers.quantile(0.5 / answered) };
+    median.0 as f64
+}
+
 fn figures(record: &TrialRecord) -> Vec<Figure> {
     use Direction::{Higher, Lower};
     let one = |metric, better, value: Option<f64>, resolution| {
@@ -254,7 +264,7 @@ fn figures(record: &TrialRecord) -> Vec<Figure> {
             one("capacity", Higher, Some(middle), width(lower, upper))
         }
         Some(Finding::Latency { load, .. }) => {
-            let median = load.latency.0.value_at_quantile(0.5) as f64;
+            let median = median(&load.latency, load.unanswered(), load.timeout);
             one("latency_p50", Lower, Some(median), HISTOGRAM_RESOLUTION)
         }
         Some(Finding::Throughput { load }) => {
@@ -296,7 +306,7 @@ fn of_test(result: &NetworkResult) -> (&'static str, Direction, f64) {
             ("tcp_goodput", Higher, goodput)
         }
         NetworkResult::Udp(udp) => (UDP, Higher, udp.goodput()),
-        NetworkResult::Ping(ping) => (RTT, Lower, ping.rtt.quantile(0.5).0 as f64),
+        NetworkResult::Ping(ping) => (RTT, Lower, median(&ping.rtt, ping.loss(), Nanos::ZERO)),
         NetworkResult::Rr(rr) => {
             ("rr_rate", Higher, rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9))
         }
@@ -319,5 +329,26 @@ impl Side {
     /// Without the resolution: no number of trials makes a bracket narrower, so that it is none of the stopping rule's.
     fn group(&self) -> Group<'_> {
         Group::in_rounds(&self.values, &self.rounds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As in the report's test of the same name.
+    #[test]
+    fn what_had_no_answer_is_slower_than_every_answer() {
+        let mut answers = LatencyHistogram::new();
+        for ms in 1..=1000 {
+            answers.record(Nanos::from_millis(ms));
+        }
+        let median = |unanswered, waited| (median(&answers, unanswered, waited) / 1e6).round();
+        let timeout = Nanos::from_secs(2);
+        assert!((median(0.0, Nanos::ZERO) - 500.0).abs() <= 1.0);
+        // Half of all that was asked for was answered by 556 ms, where a tenth had no answer.
+        assert!((median(0.1, timeout) - 556.0).abs() <= 1.0);
+        assert!((median(0.6, timeout) - 2000.0).abs() <= 1.0);
+        assert!((median(0.6, Nanos::ZERO) - 1000.0).abs() <= 1.0, "at least as slow as the slowest answer");
     }
 }

@@ -32,6 +32,8 @@ const CONNECTIONS: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a client may let a write wait.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes that a client may have yet to read; the kernel doubles it. 6 KB/s are read in time.
+const SEND_BUFFER: usize = 256 << 10;
 /// Most bytes of headers.
 const HEADERS: usize = 16 << 10;
 /// Threads that read files.
@@ -131,6 +133,8 @@ impl Server {
             };
             // What can't be sent at once is sent later.
             let _ = stream.set_nodelay(true);
+            // A write goes on once a third of this is free: a slow client that reads all the while must get there in time.
+            let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER);
             let (router, tls) = (router.clone(), tls.clone());
             tokio::spawn(async move {
                 connection(stream, tls, router).await;

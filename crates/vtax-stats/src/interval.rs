@@ -29,7 +29,7 @@ pub struct Group<'a> {
     /// Relative width within which each value could lie unseen: `ln(upper / lower)` of a capacity
     /// bracket, 0.001 for a histogram of 3 digits; 0 where exact. All trials may err the same way.
     pub resolution: f64,
-    /// True where values are only lower bounds: the system was never driven to its limit.
+    /// True where values are only lower bounds: the system was never driven to its limit, or too much of it had no answer.
     pub censored: bool,
 }
 

@@ -74,7 +74,12 @@ pub fn judge_family(ratios: &[Ratio], margin: f64, alpha: f64) -> Vec<Judgement>
                 Judgement { level: different, interval: corrected.interval, ..alone }
             }
             _ => {
-                let (reason, doubt) = (by_chance(able.len()), Some(Doubt::ManyComparisons));
+                // What would tell, or that more trials would not, holds here as well.
+                let what =
+                    corrected.reason.rsplit_once("; ").filter(|_| corrected.doubt == Some(Doubt::TooWide));
+                let reason =
+                    by_chance(able.len()) + &what.map_or_else(String::new, |(_, what)| format!("; {what}"));
+                let doubt = Some(Doubt::ManyComparisons);
                 Judgement { verdict: Verdict::Inconclusive, doubt, reason, ..corrected }
             }
         }
@@ -204,7 +209,9 @@ mod tests {
         let judged = judge_family(&family, 0.02, 0.05);
         assert_eq!(judged[0].verdict, Verdict::Worse);
         assert_eq!(judged[2].verdict, Verdict::Inconclusive);
-        assert!(judged[2].reason.contains("among 4 comparisons"), "{}", judged[2].reason);
+        let (chance, what) = judged[2].reason.split_once("; ").unwrap();
+        assert!(chance.contains("among 4 comparisons"), "{chance}");
+        assert!(what.contains("trials each would"), "what would tell: {what}");
         // Without an interval nothing can be claimed, so the others needn't pay for it.
         let none = ratio(1.0, 0.1).with(None);
         let judged = judge_family(&[none, family[2], none], 0.02, 0.05);

@@ -30,11 +30,11 @@ impl Direction {
 pub enum Bound {
     /// Both.
     Exact,
-    /// The tax is at least what was found: the baseline was never driven to its limit.
+    /// The tax is at least what was found: of the baseline's capacity, or the candidate's latency, only a lower bound is known.
     AtLeast,
-    /// The tax is at most what was found: the candidate was never driven to its limit.
+    /// The tax is at most what was found: of the candidate's capacity, or the baseline's latency, only a lower bound is known.
     AtMost,
-    /// Neither side was driven to its limit.
+    /// Of both sides only a lower bound is known.
     Unknown,
 }
 

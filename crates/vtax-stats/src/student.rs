@@ -16,9 +16,9 @@ pub fn t_quantile(p: f64, df: f64) -> f64 {
     student(df).filter(|_| known).map_or(f64::NAN, |t| t.inverse_cdf(p))
 }
 
-/// The upper tail of Student's t at `t` >= 0.
+/// The upper tail of Student's t at `t` >= 0. Not a number where one of them isn't.
 pub(crate) fn t_tail(t: f64, df: f64) -> f64 {
-    student(df).map_or(f64::NAN, |student| student.sf(t))
+    student(df).filter(|_| !t.is_nan()).map_or(f64::NAN, |student| student.sf(t))
 }
 
 /// The `p` quantile (0 < p < 1) of the standard normal distribution. Not a number where `p` isn't one.
@@ -77,6 +77,7 @@ mod tests {
             assert!(t_quantile(p, df).is_nan(), "{p} {df}");
         }
         assert!(normal_quantile(f64::NAN).is_nan());
+        assert!(t_tail(f64::NAN, 3.0).is_nan() && t_tail(1.0, f64::NAN).is_nan());
         assert!((t_quantile(0.975, f64::INFINITY) - 1.96).abs() < 2e-3);
     }
 }

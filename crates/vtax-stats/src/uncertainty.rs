@@ -95,15 +95,16 @@ impl Uncertainty {
     }
 
     /// The level whose interval ends just `distance` below the estimate, or above it: twice the one-sided p value of a truth
-    /// that is so far away, or further. 1 where the distance is no distance.
+    /// that is so far away, or further. 1 where the distance is none, or nothing is known of it.
     pub(crate) fn p_value(&self, distance: f64, below: bool) -> f64 {
         let lean = if below { self.lean.0 } else { self.lean.1 };
         let (scatter, level_unit) = (lean * self.scatter.sqrt(), self.level_unit());
         // What a standard error of all of it is.
         let unit = self.looked * scatter.hypot(self.unseen.sqrt()) + level_unit;
-        match distance / unit {
-            _ if distance <= 0.0 => 1.0,
-            _ if unit <= 0.0 => 0.0,
+        let p = match distance / unit {
+            errors if errors.is_nan() || errors <= 0.0 => 1.0,
+            // Nothing scatters, or a ratio from a foreign run is beyond all numbers.
+            errors if errors.is_infinite() => 0.0,
             errors if scatter <= 0.0 => 2.0 * normal_tail(errors),
             errors if self.unseen <= 0.0 => 2.0 * t_tail(errors, self.df),
             // Between what it would be were all of it the scatter's, and were nothing hidden.
@@ -111,7 +112,9 @@ impl Uncertainty {
                 let most = distance / (self.looked * scatter + level_unit);
                 2.0 * t_tail(self.scatter_errors(lean, distance, (least, most)), self.df)
             }
-        }
+        };
+        // What isn't a number claims nothing: it becomes 1 as well.
+        p.min(1.0)
     }
 
     /// The standard errors of the scatter that end at `distance` together with what is hidden, between two numbers of them.
@@ -204,6 +207,23 @@ mod tests {
         assert!((none.p_value(1.959_964 * 0.05 / 12f64.sqrt(), true) - 0.05).abs() < 1e-6);
         let exact = Uncertainty::symmetric(0.0, 4.0, 0.0);
         assert_eq!((exact.half(0.05), exact.p_value(0.1, true), exact.p_value(0.0, true)), (0.0, 0.0, 1.0));
+    }
+
+    /// Figures of a foreign run may be further apart than numbers go, or be known to no digit.
+    #[test]
+    fn distances_beyond_all_numbers_have_p_values() {
+        let alone = Uncertainty { unseen: 0.0, ..BOTH };
+        for u in [BOTH, alone, Uncertainty::symmetric(0.0, 2.0, hidden(0.05))] {
+            for below in [true, false] {
+                let p = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(|d| u.p_value(d, below));
+                assert_eq!(p, [0.0, 1.0, 1.0], "{u:?}");
+            }
+        }
+        for unseen in [f64::INFINITY, f64::NAN, 1e300] {
+            assert_eq!(Uncertainty { unseen, ..BOTH }.p_value(1.0, true), 1.0, "{unseen}");
+        }
+        let unknown = Uncertainty { unseen: f64::INFINITY, ..BOTH };
+        assert_eq!(unknown.p_value(f64::INFINITY, true), 1.0);
     }
 
     #[test]

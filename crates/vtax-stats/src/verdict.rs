@@ -3,7 +3,7 @@
 use crate::interval::MIN_TRIALS;
 use crate::margin::Margin;
 use crate::multiple::widened;
-use crate::ratio::{Bound, Ratio};
+use crate::ratio::{Bound, Direction, Ratio};
 use crate::uncertainty::Uncertainty;
 
 /// How often a single 95 % interval misses the truth, and the chance of any false claim in a family.
@@ -29,7 +29,7 @@ pub enum Doubt {
     TooFew,
     /// The interval holds both equality and a difference beyond the margin.
     TooWide,
-    /// A side was never driven to its limit.
+    /// A side is known from below only: it was never driven to its limit, or too much of it had no answer.
     NotAtLimit,
     /// It would count alone, but not in its family.
     ManyComparisons,
@@ -104,19 +104,12 @@ fn word(ratio: &Ratio, margin: f64, levels: Levels) -> (Verdict, Option<Doubt>, 
         return unknown(Doubt::TooFew, reason);
     };
     let known = |verdict, reason: &str| (verdict, None, reason.to_owned());
-    let baseline = "the baseline was never driven to its limit";
-    let candidate = "this environment was never driven to its limit";
-    match ratio.bound {
-        Bound::Exact => {}
-        Bound::AtLeast if low > 1.0 => return known(Verdict::Worse, &format!("a lower bound: {baseline}")),
-        Bound::AtMost if high < 1.0 => {
-            return known(Verdict::Better, &format!("an upper bound: {candidate}"));
-        }
-        Bound::AtLeast => return unknown(Doubt::NotAtLimit, baseline.to_owned()),
-        Bound::AtMost => return unknown(Doubt::NotAtLimit, candidate.to_owned()),
-        Bound::Unknown => {
-            return unknown(Doubt::NotAtLimit, "neither side was driven to its limit".to_owned());
-        }
+    if let Some(why) = why_bound(ratio) {
+        return match ratio.bound {
+            Bound::AtLeast if low > 1.0 => known(Verdict::Worse, &format!("a lower bound: {why}")),
+            Bound::AtMost if high < 1.0 => known(Verdict::Better, &format!("an upper bound: {why}")),
+            _ => unknown(Doubt::NotAtLimit, why.to_owned()),
+        };
     }
     let within = percent(margin.share());
     let verdict = verdict_of((low, high), margin);
@@ -138,8 +131,26 @@ fn word(ratio: &Ratio, margin: f64, levels: Levels) -> (Verdict, Option<Doubt>, 
     known(verdict, &reason)
 }
 
+/// Which side is known from below only, and why; `None` where both are known. More than is known makes the tax larger where it
+/// is the baseline's capacity, or the candidate's latency.
+fn why_bound(ratio: &Ratio) -> Option<&'static str> {
+    match (ratio.better, ratio.bound) {
+        (_, Bound::Exact) => None,
+        (Direction::Higher, Bound::AtLeast) => Some("the baseline was never driven to its limit"),
+        (Direction::Higher, Bound::AtMost) => Some("this environment was never driven to its limit"),
+        (Direction::Higher, Bound::Unknown) => Some("neither side was driven to its limit"),
+        (Direction::Lower, Bound::AtLeast) => Some("too much of this environment had no answer"),
+        (Direction::Lower, Bound::AtMost) => Some("too much of the baseline had no answer"),
+        (Direction::Lower, Bound::Unknown) => Some("too much of both sides had no answer"),
+    }
+}
+
 /// Most trials that a text asks for.
 const MOST_NEEDED: usize = 200;
+
+/// What helps where a measurement's resolution is all that is in the way.
+const FINER_SEARCH: &str =
+    "more trials would not tell, a finer search in the plan may (precision, or smaller steps)";
 
 /// What it takes to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -198,7 +209,7 @@ fn undecided(ratio: &Ratio, (low, high): (f64, f64), edge: f64, levels: Levels) 
     let what = match needed {
         Needed::Trials(needed) => format!("about {needed} trials each would tell"),
         Needed::TooMany => format!("more than {MOST_NEEDED} trials each would be needed to tell"),
-        Needed::Resolution => "more trials would not tell, a finer precision in the plan may".to_owned(),
+        Needed::Resolution => FINER_SEARCH.to_owned(),
         Needed::Levels => "more trials would not tell, as they come out on two levels".to_owned(),
         Needed::Nothing => "more trials would not tell".to_owned(),
     };
@@ -284,8 +295,7 @@ mod tests {
         let fine = trials(needed(&with(2.0 * hidden(0.02), 0.0), (0.05, ALPHA)));
         assert!(fine > trials(needed(&found, (0.05, ALPHA))), "{fine}");
         let said = judge(&wide, 0.05).reason;
-        let expected = "is possible; more trials would not tell, a finer precision in the plan may";
-        assert!(said.ends_with(expected), "{said}");
+        assert!(said.ends_with(&format!("is possible; {FINER_SEARCH}")), "{said}");
     }
 
     #[test]
@@ -323,15 +333,39 @@ mod tests {
         assert_eq!(at(Bound::Unknown, 3.0, 4.0), Verdict::Inconclusive);
     }
 
+    /// A capacity is known from below where nothing drove the system to its limit, a latency where too much had no answer.
+    #[test]
+    fn a_bound_says_which_side_made_it_and_why() {
+        let said =
+            |better, bound, (low, high)| judge(&Ratio { better, bound, ..ratio(low, high) }, 0.05).reason;
+        let (above, below) = ((3.0, 4.0), (0.3, 0.4));
+        let driven = "was never driven to its limit";
+        let higher = |bound, interval| said(Direction::Higher, bound, interval);
+        assert_eq!(higher(Bound::AtLeast, above), format!("a lower bound: the baseline {driven}"));
+        assert_eq!(higher(Bound::AtLeast, below), format!("the baseline {driven}"));
+        assert_eq!(higher(Bound::AtMost, below), format!("an upper bound: this environment {driven}"));
+        assert_eq!(higher(Bound::AtMost, above), format!("this environment {driven}"));
+        assert_eq!(higher(Bound::Unknown, above), "neither side was driven to its limit");
+        let lower = |bound, interval| said(Direction::Lower, bound, interval);
+        let unanswered = |side: &str| format!("too much of {side} had no answer");
+        let (candidate, baseline) = (unanswered("this environment"), unanswered("the baseline"));
+        assert_eq!(lower(Bound::AtLeast, above), format!("a lower bound: {candidate}"));
+        assert_eq!(lower(Bound::AtLeast, below), candidate);
+        assert_eq!(lower(Bound::AtMost, below), format!("an upper bound: {baseline}"));
+        assert_eq!(lower(Bound::AtMost, above), baseline);
+        assert_eq!(lower(Bound::Unknown, above), unanswered("both sides"));
+    }
+
     #[test]
     fn censored_groups_give_bounds() {
         let values = [10.0, 11.0, 10.5];
         let open = Group { censored: true, ..Group::exact(&values) };
         let exact = Group::exact(&values);
-        let bound = |c: &Group<'_>, b: &Group<'_>| tax(c, b, Direction::Higher, 1).unwrap().bound;
-        assert_eq!(bound(&exact, &open), Bound::AtLeast);
-        assert_eq!(bound(&open, &exact), Bound::AtMost);
-        assert_eq!(bound(&open, &open), Bound::Unknown);
+        let bound = |c: &Group<'_>, b: &Group<'_>, better| tax(c, b, better, 1).unwrap().bound;
+        let (more, less) = (Direction::Higher, Direction::Lower);
+        assert_eq!([bound(&exact, &open, more), bound(&open, &exact, less)], [Bound::AtLeast; 2]);
+        assert_eq!([bound(&open, &exact, more), bound(&exact, &open, less)], [Bound::AtMost; 2]);
+        assert_eq!([bound(&open, &open, more), bound(&open, &open, less)], [Bound::Unknown; 2]);
         assert_eq!(tax(&Group::exact(&[]), &exact, Direction::Lower, 1), Err(NoRatio::NoCandidate));
         assert_eq!(tax(&exact, &Group::exact(&[0.0]), Direction::Lower, 1), Err(NoRatio::NotPositive));
     }

@@ -78,6 +78,27 @@ pub(crate) fn own(root: &Path, path: &Path) -> Result<(), StoreError> {
     }
 }
 
+/// Refuses a path of which some part below `root` is a symbolic link.
+///
+/// # Errors
+///
+/// [`StoreError::Damaged`] where there is one.
+pub fn refuse_links(root: &Path, path: &Path) -> Result<(), StoreError> {
+    own(root, path)
+}
+
+/// Copies a file to a name that leads to nothing else: what has the name is removed, a link too.
+pub(crate) fn copy_anew(from: &Path, to: &Path) -> Result<(), StoreError> {
+    match std::fs::remove_file(to) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io("remove", to, e)),
+        _ => {}
+    }
+    let failed = |e| StoreError::io("copy", from, e);
+    let mut copy = std::fs::OpenOptions::new().write(true).create_new(true).open(to).map_err(failed)?;
+    std::io::copy(&mut open(from)?, &mut copy).map_err(failed)?;
+    Ok(())
+}
+
 fn is_link(path: &Path) -> StoreError {
     StoreError::Damaged {
         path: path.to_owned(),

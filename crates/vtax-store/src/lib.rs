@@ -36,6 +36,7 @@ mod validity;
 pub use brief::{RunBrief, RunStamp, TAGS_FACT, VerdictCounts};
 pub use calibration::{CALIBRATION_VERSION, CalibratedEffect, Calibration};
 pub use error::StoreError;
+pub use files::refuse_links;
 pub use journal::{JOURNAL_MINOR, JOURNAL_VERSION, Journal};
 pub use live::{LiveComparison, LiveReader, LiveState, LiveTrial, LiveWriter};
 pub use probes::{PROBES_VERSION, ProbeRow};

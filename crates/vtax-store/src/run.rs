@@ -202,7 +202,7 @@ impl RunDir {
             new.write(&entry, false)?;
         }
         let kept = path.with_extension("old.jsonl");
-        fs::copy(path, &kept).map_err(|e| StoreError::io("copy", path, e))?;
+        files::copy_anew(path, &kept)?;
         fs::File::open(&temporary)
             .and_then(|file| file.sync_all())
             .map_err(|e| StoreError::io("sync", &temporary, e))?;

@@ -64,7 +64,7 @@ pub struct MetricSummary {
     pub median: f64,
     /// 95 % interval of `center`; `None` where there are too few trials for one.
     pub interval: Option<(f64, f64)>,
-    /// True where `center` is only a lower bound: the system was never driven to its limit.
+    /// True where `center` is only a lower bound: the system was never driven to its limit, or too much of it had no answer.
     #[serde(default)]
     pub at_least: bool,
     /// The value of each trial, in trial order.
@@ -102,10 +102,12 @@ pub struct Comparison {
     pub tax: Option<f64>,
     /// 95 % interval of the tax.
     pub interval: Option<(f64, f64)>,
-    /// The tax is at least this (97.5 % confidence): the baseline was never driven to its limit.
+    /// The tax is at least this (97.5 % confidence): of the baseline's capacity, or the candidate's latency, only a lower bound
+    /// is known.
     #[serde(default)]
     pub at_least: Option<f64>,
-    /// The tax is at most this (97.5 % confidence): the candidate was never driven to its limit.
+    /// The tax is at most this (97.5 % confidence): of the candidate's capacity, or the baseline's latency, only a lower bound
+    /// is known.
     #[serde(default)]
     pub at_most: Option<f64>,
     /// The smallest tax that as many trials with this much scatter would show in 4 of 5 runs.
@@ -180,7 +182,7 @@ pub enum Doubt {
     Drifted,
     /// The testbed can't show an effect of this size, by its own calibration.
     BelowDetectable,
-    /// A side was never driven to its limit.
+    /// Of a side only a lower bound is known: it was never driven to its limit, or too much of it had no answer.
     NotAtLimit,
     /// There is no ratio: a side has no figure, or one that is zero.
     NoRatio,

@@ -144,12 +144,12 @@ fn properly(a: &Side, b: &Side, manner: Manner<'_>) -> Result<Compared, Open> {
     };
     let ratio = widened(&ratio, ALPHA / manner.comparisons.max(1) as f64);
     let (low, high) = ratio.interval.ok_or_else(|| too_few(av.len().min(bv.len())))?;
-    // A side that was never driven to its limit leaves one end open.
+    // A side of which only a lower bound is known leaves one end open.
     let interval = match (a.at_least, b.at_least) {
         (false, false) => (low, high),
         (true, false) => (low, ENDLESS),
         (false, true) => (1.0 / ENDLESS, high),
-        (true, true) => return Err(Open::CantTell("neither side was driven to its limit".to_owned())),
+        (true, true) => return Err(Open::CantTell("of both sides only a lower bound is known".to_owned())),
     };
     Ok(Compared { ratio: ratio.tax, interval: Some(interval) })
 }

@@ -3,7 +3,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -23,15 +23,15 @@ const UNFINISHED: &str = "unfinished-";
 
 impl Cache {
     /// `$VTAX_CACHE`, else `$XDG_CACHE_HOME/vtax`, else `~/.cache/vtax` (XDG Base Directory
-    /// Specification), with the home that `/etc/passwd` knows where `HOME` isn't set. Where there is no home it is
-    /// `/var/tmp/vtax-` and the user's number.
+    /// Specification). Where `HOME` isn't set, or is another user's (as in `sudo -E`, and in containers), the home is the one that
+    /// `/etc/passwd` knows; where there is none, the cache is `/var/tmp/vtax-` and the user's number.
     #[must_use]
     pub fn of_user() -> Self {
         let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let dir = set("VTAX_CACHE")
-            .or_else(|| set("XDG_CACHE_HOME").map(|dir| dir.join("vtax")))
-            .or_else(|| set("HOME").map(|dir| dir.join(".cache/vtax")))
-            .unwrap_or_else(without_home);
+            .or_else(|| own_below(set("XDG_CACHE_HOME")?, "vtax"))
+            .or_else(|| own_below(set("HOME")?, ".cache/vtax"))
+            .unwrap_or_else(of_passwd);
         Self::at(dir)
     }
 
@@ -45,14 +45,19 @@ impl Cache {
         // What can't be made is told where something is to be kept there.
         let _ = fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.dir);
         let refused = |reason| VmError::ForeignCache { dir: self.dir.clone(), reason };
-        let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let user = rustix::process::geteuid().as_raw();
         // A link is as good as who made it: it can lead elsewhere tomorrow.
         let Ok(named) = fs::symlink_metadata(&self.dir) else { return Ok(()) };
         if is_foreign(named.uid(), user) {
             return Err(refused(format!("it belongs to user {}", named.uid())));
         }
-        let Ok(found) = fs::metadata(&self.dir) else { return Ok(()) };
-        why_unsafe(found.uid(), found.gid(), found.mode(), (user, group))
+        let Ok(mut found) = fs::metadata(&self.dir) else { return Ok(()) };
+        // With a umask of 002 it was made so. Who is in its group isn't known, and nobody there has to write to it.
+        if found.uid() == user && found.mode() & 0o022 == 0o020 {
+            let _ = fs::set_permissions(&self.dir, fs::Permissions::from_mode(found.mode() & 0o7757));
+            found = fs::metadata(&self.dir).unwrap_or(found);
+        }
+        why_unsafe((found.uid(), found.gid()), found.mode(), user)
             .map_or(Ok(()), |reason| Err(refused(reason)))
     }
 
@@ -120,9 +125,19 @@ impl Cache {
     }
 }
 
-/// The cache of a user for whom no variable of the environment names a home. Found once: in a user namespace a controller is another
-/// user, but it is a copy of the process that started it and has what that found.
-fn without_home() -> PathBuf {
+/// A path below a directory that the environment names; `None` where a directory on the way is another user's, who could put
+/// programs of his own in its place.
+fn own_below(named: PathBuf, path: &str) -> Option<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let whole = named.join(path);
+    let way = whole.ancestors().take_while(|dir| dir.starts_with(&named));
+    let is_own = way.filter_map(|dir| fs::metadata(dir).ok()).all(|found| !is_foreign(found.uid(), user));
+    is_own.then_some(whole)
+}
+
+/// The cache of a user for whom no variable of the environment names a home of his own. Found once: in a user namespace a controller is
+/// another user, but it is a copy of the process that started it and has what that found.
+fn of_passwd() -> PathBuf {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     let find = || {
         let user = rustix::process::geteuid().as_raw();
@@ -150,13 +165,13 @@ fn is_foreign(owner: u32, user: u32) -> bool {
     owner != user && owner != 0
 }
 
-/// Why a directory isn't safe for programs of a user with that group; `None` where it is.
-fn why_unsafe(owner: u32, group: u32, mode: u32, (user, own_group): (u32, u32)) -> Option<String> {
+/// Why a directory of that owner and group isn't safe for programs of a user; `None` where it is.
+fn why_unsafe((owner, group): (u32, u32), mode: u32, user: u32) -> Option<String> {
     if is_foreign(owner, user) {
         Some(format!("it belongs to user {owner}"))
     } else if mode & 0o002 != 0 {
         Some(format!("everyone may write to it (mode {:o})", mode & 0o7777))
-    } else if mode & 0o020 != 0 && group != own_group {
+    } else if mode & 0o020 != 0 {
         Some(format!("group {group} may write to it (mode {:o})", mode & 0o7777))
     } else {
         None
@@ -270,20 +285,33 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_others_may_write_to_is_refused() {
-        use std::os::unix::fs::{PermissionsExt as _, symlink};
-        let mine = (1000, 100);
-        let safe = [(1000, 100, 0o700), (1000, 100, 0o775), (1000, 7, 0o2755), (0, 0, 0o755)];
-        for (owner, group, mode) in safe {
-            assert_eq!(why_unsafe(owner, group, mode, mine), None, "{owner} {group} {mode:o}");
+    fn a_home_of_another_user_is_none_to_keep_programs_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let named = dir.path().to_owned();
+        assert_eq!(own_below(named.clone(), ".cache/vtax"), Some(dir.path().join(".cache/vtax")));
+        if rustix::process::geteuid().is_root() {
+            // Root may give away what is its own; an ordinary user has no directory of another to try it with but `/`'s children.
+            std::os::unix::fs::chown(&named, Some(1000), None).unwrap();
+            assert_eq!(own_below(named, ".cache/vtax"), None);
         }
-        let others = [(1001, 100, 0o700), (1000, 7, 0o775), (1000, 100, 0o757), (0, 0, 0o1777)];
-        for (owner, group, mode) in others {
-            assert!(why_unsafe(owner, group, mode, mine).is_some(), "{owner} {group} {mode:o}");
+    }
+
+    #[test]
+    fn a_cache_that_others_may_write_to_is_refused() {
+        use std::os::unix::fs::symlink;
+        for (owner, mode) in [(1000, 0o700), (1000, 0o2755), (0, 0o755)] {
+            assert_eq!(why_unsafe((owner, 100), mode, 1000), None, "{owner} {mode:o}");
+        }
+        for (owner, mode) in [(1001, 0o700), (1000, 0o757), (0, 0o775), (0, 0o1777)] {
+            assert!(why_unsafe((owner, 100), mode, 1000).is_some(), "{owner} {mode:o}");
         }
         let dir = tempfile::tempdir().unwrap();
         let (real, link) = (dir.path().join("a/real"), dir.path().join("link"));
         Cache::at(&real).check().unwrap();
+        // As a umask of 002 leaves it.
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o775)).unwrap();
+        Cache::at(&real).check().unwrap();
+        assert_eq!(fs::metadata(&real).unwrap().mode() & 0o7777, 0o755);
         symlink(&real, &link).unwrap();
         Cache::at(&link).check().unwrap();
         // Where it can't be made it can't be used, either, and whoever needs it says so.

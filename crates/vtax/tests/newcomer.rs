@@ -79,7 +79,7 @@ fn a_first_plan_is_written_accepted_and_never_overwritten() {
 #[test]
 fn words_are_explained_from_the_documentation() {
     expect(&vtax(&["explain", "tax"]), 0, &["docs/methodology.md#tax", "above 1"]);
-    expect(&vtax(&["explain", "latency_p99"]), 0, &["99 of 100 answers"]);
+    expect(&vtax(&["explain", "latency_p99"]), 0, &["99 of 100 requests"]);
     expect(&vtax(&["explain", "closed", "loop"]), 0, &["docs/words.md"]);
     expect(&vtax(&["explain", "latncy_p99"]), 2, &["error: ", "did you mean"]);
 }

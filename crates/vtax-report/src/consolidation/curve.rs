@@ -148,7 +148,7 @@ pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<K
         let scaled: Vec<f64> = base.found.iter().map(|found| found.value * expected).collect();
         let candidate = group(&values, &own.rounds, &own.found);
         let ratio = tax(&candidate, &group(&scaled, &base.rounds, &base.found), better, data.plan.seed);
-        // Where a side was never driven to its limit, its figures are bounds, and so would be what it costs.
+        // Where only a lower bound is known of a side, what it costs would be a bound as well.
         let known = ratio.ok().filter(|ratio| ratio.bound == Bound::Exact).map(wide);
         match known.and_then(|ratio| Some((ratio.tax, ratio.interval?))) {
             Some((tax, interval)) if interval.0 > margin => {

@@ -16,6 +16,7 @@ use crate::format::{duration, fixed, quantity, typical};
 use crate::html::parts::{FIGURES, badge, scrolling};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
+use crate::metric::Value;
 
 /// Figures over the number of systems, with the knee and what it was made of.
 pub(super) fn curves(context: &Context) -> Markup {
@@ -55,8 +56,9 @@ fn curve_of(context: &Context, curve: &Curve<'_>, measure: &str) -> Markup {
         let Some(rate) = curve::rate(context, cell, measure) else { continue };
         measured += 1;
         let of = |metric: &str, unit: &str| {
+            let is_bound = context.exact_center(cell, measure, metric).is_none();
             let value = curve::center(context, cell, measure, metric);
-            value.map(|value| quantity(value, unit)).unwrap_or_default()
+            value.map(|value| typical(value, unit, is_bound)).unwrap_or_default()
         };
         let is_bound = curve::is_bound(context, cell, measure);
         let busy = pressure(context, cell, measure).cpus_busy;
@@ -249,13 +251,19 @@ fn row(first: &SystemFound, own: &[&SystemFound]) -> [String; 10] {
         let values: Vec<f64> = own.iter().filter_map(|system| of(system)).collect();
         median(values).map(|value| quantity(value, unit)).unwrap_or_default()
     };
+    let percentile = |of: fn(&SystemFound) -> Option<Value>| {
+        let found: Vec<Value> = own.iter().filter_map(|system| of(system)).collect();
+        let is_bound = found.iter().any(|value| value.censored);
+        let middle = median(found.iter().map(|value| value.value).collect());
+        middle.map(|middle| typical(middle, "ns", is_bound)).unwrap_or_default()
+    };
     [
         named_system(first),
         middle(|s| Some(s.asked), "req/s"),
         middle(|s| Some(s.rate), "req/s"),
         middle(|s| Some(s.failed as f64), ""),
-        middle(|s| s.p50, "ns"),
-        middle(|s| s.p99, "ns"),
+        percentile(|s| s.p50),
+        percentile(|s| s.p99),
         middle(|s| s.cpu, "ns/req"),
         middle(|s| s.memory, "B"),
         middle(|s| s.steal, "1"),

@@ -3,7 +3,7 @@
 use vtax_store::record::{Observation, TrialRecord, Validity};
 use vtax_units::fact;
 
-use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, enough, exact, higher, lower};
+use crate::metric::{Info, Unanswered, Value, exact, higher, lower, percentiles};
 
 /// The metrics of several systems, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
@@ -60,9 +60,10 @@ pub(crate) struct SystemFound {
     pub(crate) rate: f64,
     /// Requests that failed or were missed.
     pub(crate) failed: u64,
-    /// Nanoseconds; `None` where too few answers tell it.
-    pub(crate) p50: Option<f64>,
-    pub(crate) p99: Option<f64>,
+    /// Percentiles of all that was asked of it, in nanoseconds; `None` where too few answers tell it.
+    pub(crate) p50: Option<Value>,
+    pub(crate) p99: Option<Value>,
+    /// Of answers alone.
     pub(crate) mean: f64,
     /// CPU time per answer, in nanoseconds.
     pub(crate) cpu: Option<f64>,
@@ -76,6 +77,9 @@ pub(crate) struct SystemFound {
     pub(crate) lease: Option<f64>,
 }
 
+/// Which percentiles are read.
+const PERCENTILES: [(&str, f64); 2] = [("latency_p50", 0.5), ("latency_p99", 0.99)];
+
 /// Each system of a valid trial; none where there is but one.
 pub(crate) fn read(record: &TrialRecord) -> Vec<SystemFound> {
     if record.validity != Validity::Valid {
@@ -88,7 +92,8 @@ fn system(record: &TrialRecord, member: &str, observation: &Observation) -> Opti
     let load = observation.result.as_ref()?.load()?;
     let seconds = load.duration.as_secs_f64().max(1e-9);
     let asked = load.counts.intended.max(load.counts.sent);
-    let percentile = |q: f64| enough(load.latency.len(), q).then(|| load.latency.quantile(q).0 as f64);
+    let known: Vec<Value> = percentiles(&load.latency, Unanswered::of(load), &PERCENTILES).collect();
+    let percentile = |metric: &str| known.iter().find(|value| value.metric == metric).copied();
     let own = |name: &str| observation.facts.get(name)?.parse::<f64>().ok();
     let cpu = observation.cpu.as_ref().filter(|cpu| cpu.requests > 0);
     let of_node = |name: &str| record.facts.get(&fact::of_node(member, name))?.parse::<f64>().ok();
@@ -102,8 +107,8 @@ fn system(record: &TrialRecord, member: &str, observation: &Observation) -> Opti
         asked: asked as f64 / seconds,
         rate: load.counts.ok as f64 / seconds,
         failed: asked.saturating_sub(load.counts.ok),
-        p50: percentile(0.5),
-        p99: percentile(0.99),
+        p50: percentile("latency_p50"),
+        p99: percentile("latency_p99"),
         mean: load.latency.mean().0 as f64,
         cpu: cpu.map(|cpu| cpu.total().0 as f64 / cpu.requests as f64),
         memory: own(fact::MEMORY),
@@ -125,16 +130,17 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
     let mut values = vec![exact("rate_slowest", rates.iter().copied().fold(f64::INFINITY, f64::min))];
     values.extend(fairness(&rates).map(|fairness| exact("fairness", fairness)));
     // Only where it is known of all: else the slowest may be one that it isn't known of.
-    let worst = |of: fn(&SystemFound) -> Option<f64>| {
-        let all: Option<Vec<f64>> = systems.iter().map(of).collect();
-        all.map(|all| all.into_iter().fold(0.0, f64::max))
-    };
-    let p99 = worst(|system| system.p99);
-    let of_histogram =
-        |value| Value { resolution: HISTOGRAM_RESOLUTION, ..exact("latency_p99_slowest", value) };
-    values.extend(p99.map(of_histogram));
-    values.extend(worst(|system| system.up).map(|up| exact("boot_slowest", up)));
+    let p99: Option<Vec<Value>> = systems.iter().map(|system| system.p99).collect();
+    let slowest = p99.and_then(|p99| p99.into_iter().reduce(longer));
+    values.extend(slowest.map(|p99| Value { metric: "latency_p99_slowest", ..p99 }));
+    let up: Option<Vec<f64>> = systems.iter().map(|system| system.up).collect();
+    values.extend(up.map(|up| exact("boot_slowest", up.into_iter().fold(0.0, f64::max))));
     values
+}
+
+/// The longer of two percentiles. One that is a bound may be longer than any answer, so with it this is a bound as well.
+fn longer(a: Value, b: Value) -> Value {
+    Value { value: a.value.max(b.value), censored: a.censored || b.censored, ..a }
 }
 
 /// Jain's index of some rates; `None` where all are zero.
@@ -147,6 +153,15 @@ fn fairness(rates: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bound_among_the_slowest_makes_a_bound() {
+        let [answered, bound] = [3e6, 2e6].map(|ns| exact("latency_p99", ns));
+        let bound = Value { censored: true, ..bound };
+        assert_eq!(longer(answered, answered), answered);
+        assert_eq!(longer(answered, bound), Value { censored: true, ..answered });
+        assert_eq!(longer(bound, answered), Value { censored: true, ..answered });
+    }
 
     #[test]
     fn fairness_is_one_for_equals_and_least_where_one_has_everything() {

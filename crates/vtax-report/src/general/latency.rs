@@ -40,7 +40,7 @@ fn section(data: &RunData) -> Markup {
                 continue;
             }
             let caption = titled(
-                &format!("Latency by percentile, {measure}; requests of all valid trials together"),
+                &format!("Latency by percentile, {measure}; answers of all valid trials together"),
                 &group.label,
             );
             let keys: Vec<_> = curves.iter().map(|c| (series(c.position), c.label.clone())).collect();
@@ -54,7 +54,7 @@ fn section(data: &RunData) -> Markup {
 fn percentile_table(curves: &[Curve<'_>]) -> Markup {
     let quantiles = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999];
     let names: Vec<String> = quantiles.iter().map(|q| quantile_name(*q)).collect();
-    let mut columns = vec![("Environment", false), ("Requests", true), ("Mean", true)];
+    let mut columns = vec![("Environment", false), ("Answers", true), ("Mean", true)];
     columns.extend(names.iter().map(|n| (n.as_str(), true)));
     columns.push(("Maximum", true));
     let mut table = open_table("", &columns);
@@ -64,7 +64,7 @@ fn percentile_table(curves: &[Curve<'_>]) -> Markup {
         table.element("td", &[("class", "n")], &h.len().to_string());
         table.element("td", &[("class", "n")], &duration(h.mean()));
         for q in quantiles {
-            // The same rule as for the curve: no percentile from a handful of requests.
+            // The same rule as for the curve: no percentile from a handful of answers.
             let known = enough(h.len(), q);
             let text = if known { duration(h.value_at_quantile(q) as f64) } else { "too few".to_owned() };
             table.element("td", &[("class", if known { "n" } else { "n quiet" })], &text);

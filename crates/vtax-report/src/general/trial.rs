@@ -149,8 +149,8 @@ fn caution(plan: &Plan, measure: &str, trials: &[TrialRecord]) -> Option<String>
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!found.is_empty()).then(|| {
         format!(
-            "Requests without an answer in {measure}: {named}{others}. Percentiles of latency count them as slower than every \
-             answer, means leave them out."
+            "Requests without an answer in {measure}: {named}{others}. Percentiles that are judged count them as slower than \
+             every answer; means, and pictures and tables of latency by percentile, are of answers alone."
         )
     })
 }

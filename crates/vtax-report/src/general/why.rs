@@ -61,7 +61,8 @@ fn method(context: &Context) -> String {
     }
     if context.summary.comparisons.iter().any(|c| c.asked_first) {
         text.push_str(
-            " What the plan asks first is judged by itself; the rest of the first table more strictly until all of that is told.",
+            " What the plan asks first is judged by itself; the rest of the first table more strictly, less so where all of that \
+             differs, or all of it is equal.",
         );
     }
     if context.summary.comparisons.iter().any(|c| c.borrowed.is_some()) {
@@ -93,7 +94,10 @@ fn caption(all: &[Dots]) -> String {
         })
     });
     if all.iter().any(|d| d.at_least) {
-        text.push_str(" A ≥ is a lower bound: that trial, or one of them, was never driven to its limit.");
+        text.push_str(
+            " A ≥ is a lower bound: that trial, or one of them, was never driven to its limit, or too much of it had no \
+             answer.",
+        );
     }
     if beyond {
         text.push_str(

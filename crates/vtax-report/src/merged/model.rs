@@ -98,9 +98,9 @@ pub struct MergedRow {
     pub tax: Option<f64>,
     /// 95 % interval of the mean tax of all hosts like these; `None` with fewer than three.
     pub interval: Option<(f64, f64)>,
-    /// The tax is at least this: a baseline was never driven to its limit.
+    /// The tax is at least this: of a baseline's capacity, or a candidate's latency, only a lower bound is known.
     pub at_least: Option<f64>,
-    /// The tax is at most this: a candidate was never driven to its limit.
+    /// The tax is at most this: of a candidate's capacity, or a baseline's latency, only a lower bound is known.
     pub at_most: Option<f64>,
     /// The interval that the verdict was read off, widened as several comparisons are read together; of a bound only that end.
     pub corrected: Option<(f64, f64)>,

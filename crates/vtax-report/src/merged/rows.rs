@@ -61,7 +61,7 @@ pub(super) fn rows(hosts: &[Host<'_>], options: &MergeOptions) -> Vec<MergedRow>
 struct Found {
     logs: Vec<f64>,
     resolution: f64,
-    /// Baseline and candidate were never driven to their limit.
+    /// Of baseline and candidate, where only a lower bound is known.
     censored: (bool, bool),
     /// Values of both.
     values: (Vec<f64>, Vec<f64>),
@@ -158,7 +158,7 @@ fn found_on(runs: &[&Report], [cell, baseline, measure]: [&str; 3], info: &Info)
     all
 }
 
-/// Which side of the tax is known, where the limits of baselines or of candidates weren't reached on every host.
+/// Which side of the tax is known, where of baselines or of candidates a lower bound is all that is known on some host.
 fn bound(base: bool, candidate: bool, better: Better) -> Bound {
     match (base, candidate) {
         (false, false) => Bound::Exact,
@@ -203,6 +203,7 @@ fn for_hosts(reason: &str) -> String {
             "the baseline was not driven to its limit on every host",
         ),
         ("neither side was driven to its limit", "neither side was driven to its limit on every host"),
+        ("had no answer", "had no answer on some host"),
         ("trials each", "hosts in all"),
         ("trials", "hosts"),
     ];

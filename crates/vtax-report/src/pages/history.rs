@@ -81,7 +81,11 @@ impl Stored {
         let found =
             cell.and_then(|c| c.metrics.get(&wanted.metric)).ok_or("no trial that counts has the figure")?;
         if found.at_least {
-            return Err("only a lower bound is known: the system was never driven to its limit".to_owned());
+            let why = match found.better {
+                Better::Higher => "the system was never driven to its limit",
+                Better::Lower => "too much of it had no answer",
+            };
+            return Err(format!("only a lower bound is known: {why}"));
         }
         Ok(Figure { value: found.center, interval: found.interval, trials: found.n })
     }

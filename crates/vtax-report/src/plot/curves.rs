@@ -28,10 +28,10 @@ pub(crate) struct Words {
     pub(crate) value: &'static str,
 }
 
-/// Latency of requests.
+/// Latency of answers.
 pub(crate) const LATENCY: Words = Words {
-    description: "Latency in logarithmic steps over the share of requests that were at least as fast; each nine takes the same room.",
-    share: "share of requests answered within",
+    description: "Latency in logarithmic steps over the share of answers that were at least as fast; each nine takes the same room.",
+    share: "share of answers within",
     value: "latency",
 };
 

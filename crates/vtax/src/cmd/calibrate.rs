@@ -71,7 +71,7 @@ fn conclude(job: &Job, host: &HostFacts, measured: &Measured, json: bool) -> Out
     if json {
         out::json(&made)?;
     } else {
-        out::text(&text(&made, &kept))?;
+        out::printable(&text(&made, &kept))?;
     }
     Ok(Exit::Done)
 }

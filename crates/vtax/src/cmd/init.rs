@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         args.unasked()
     };
     let text = draft.text();
-    vtax_plan::parse(&file.to_string_lossy(), text.as_bytes(), &[] as &[&str]).bad_input()?;
+    vtax_plan::parse(&file.to_string_lossy(), text.as_bytes(), &[] as &[&str])?;
     write(&file, &text)?;
     let name = shell_word(&file);
     out::text(&format!(

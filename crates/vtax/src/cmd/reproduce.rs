@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 /// The plan of an experiment, with changes as `vtax run --set` has them.
 fn plan_of(loaded: &Loaded, file: &str, sets: &[String]) -> Result<Plan, Failure> {
     let text = loaded.plan(file)?;
-    vtax_plan::parse(file, text.as_bytes(), sets).bad_input()
+    Ok(vtax_plan::parse(file, text.as_bytes(), sets)?)
 }
 
 impl Job {

@@ -102,7 +102,7 @@ impl Gate {
 pub(super) enum Task {
     /// Carry out the step.
     CarryOut,
-    /// Lay out the files that it needs.
+    /// Lay out the files that it needs, or empty those that it makes anew.
     LayOut,
     /// Remove the files there are.
     Remove,
@@ -140,14 +140,12 @@ impl<'a> Process<'a> {
         }
         self.get_ready()?;
         if self.task == Task::LayOut {
-            return Ok(None);
+            return self.empty_ahead().map(|()| None);
         }
         let mut target = self.open(self.step.shape.record.0, self.step.shape.depth)?;
         self.prepare(&mut *target)?;
-        if matches!(self.step.operation, StorageOperation::Write | StorageOperation::Create) {
-            target.empty()?;
-            self.files.data.emptied();
-            self.files.names.emptied();
+        if self.begins_empty() && !self.is_mounted_anew() {
+            self.empty(&mut *target)?;
         }
         let dropped = match self.step.cache {
             StorageCache::Cold => Some(target.drop_cache()?),
@@ -223,6 +221,34 @@ impl<'a> Process<'a> {
         let prepared = target.prepare();
         self.files.made_target |= target.has_made_target();
         prepared
+    }
+
+    /// The step makes its files anew.
+    fn begins_empty(&self) -> bool {
+        matches!(self.step.operation, StorageOperation::Write | StorageOperation::Create)
+    }
+
+    /// Before the step is carried out, the volume is mounted anew, so that nothing of it is in the client's caches.
+    fn is_mounted_anew(&self) -> bool {
+        self.mounted.is_some() && self.step.cache == StorageCache::Cold
+    }
+
+    fn empty(&mut self, target: &mut dyn Target) -> Result<(), StorageError> {
+        target.empty()?;
+        self.files.data.emptied();
+        self.files.names.emptied();
+        Ok(())
+    }
+
+    /// Empties what the step makes anew: done after the mount, that would be in its caches.
+    fn empty_ahead(&mut self) -> Result<(), StorageError> {
+        if !self.begins_empty() {
+            return Ok(());
+        }
+        let mut target = self.open(self.step.shape.record.0, 1)?;
+        self.prepare(&mut *target)?;
+        self.empty(&mut *target)?;
+        target.finish()
     }
 
     /// Lays files out where the step needs what isn't there, and reads them where the cache is to be warm.

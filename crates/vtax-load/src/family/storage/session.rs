@@ -60,7 +60,7 @@ impl StorageSession {
         self.spec.target.check_cache(step)?;
         self.have_files(step)?;
         if self.mounted.is_some() && step.cache == StorageCache::Cold {
-            // What the step would lay out itself, caches would hold.
+            // What the step would lay out or empty itself, caches would hold.
             self.all(step, control, Task::LayOut)?;
         }
         if let Some(mounted) = self.mounted.as_mut().filter(|_| step.cache == StorageCache::Cold) {
@@ -194,6 +194,81 @@ impl Drop for StorageSession {
         if !self.spec.keep {
             // What can't be removed stays; the run's scratch space goes as a whole.
             let _ = self.remove();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use vtax_plan::model::{StorageEngine, StorageOperation, StorageShape, StorageSync};
+    use vtax_units::{Bytes, CpuSet, Share};
+
+    use super::super::mounted::{MountSpec, Volume};
+    use super::*;
+
+    /// One process that makes one file of one record, or two small ones, with a cold cache.
+    fn step(operation: StorageOperation) -> StorageStep {
+        StorageStep {
+            shape: StorageShape {
+                file: Bytes(4096),
+                record: Bytes(4096),
+                processes: 1,
+                depth: 1,
+                engine: StorageEngine::Psync,
+                direct: false,
+                sync: StorageSync::None,
+                verify: true,
+                dedupe: Share(0.0),
+                compressible: Share(0.0),
+                files: 2,
+            },
+            operation,
+            model: Model::Closed,
+            warmup: Nanos::ZERO,
+            duration: Nanos::from_secs(60),
+            once: true,
+            cache: StorageCache::Cold,
+            seed: 1,
+            samples: false,
+            interval: Nanos::from_secs(1),
+            read_back: None,
+        }
+    }
+
+    /// A `create` found the directory that it had just made anew in the caches.
+    #[test]
+    fn what_is_made_anew_on_a_cold_volume_is_emptied_before_the_mount() {
+        let directory = tempfile::tempdir().unwrap();
+        let address = ([127, 0, 0, 1], 445).into();
+        let volume = Volume::Smb { address, share: "files".to_owned() };
+        let mount = MountSpec { volume, place: directory.path().to_string_lossy().into_owned() };
+        let names = mount.directory(0).join("vtax-0.d");
+        fs::create_dir_all(&names).unwrap();
+        let mut session = StorageSession {
+            mounted: Some(Mounted::of_directories(&mount)),
+            cpus: drive::worker_cpus(&CpuSet::default(), 1).unwrap(),
+            present: None,
+            spec: StorageSpec {
+                target: TargetSpec::Mounted(mount),
+                cpus: CpuSet::default(),
+                timeout: Nanos::from_secs(30),
+                seed: 1,
+                keep: false,
+            },
+        };
+        for (operation, operations) in [(StorageOperation::Create, 2), (StorageOperation::Write, 1)] {
+            let (step, control) = (step(operation), Control::new());
+            fs::write(names.join("before"), "").unwrap();
+            session.have_files(&step).unwrap();
+            session.all(&step, &control, Task::LayOut).unwrap();
+            assert_eq!(fs::read_dir(&names).unwrap().count(), 0, "{operation:?}");
+            // Here it is mounted anew. What appears now is there still after the step.
+            fs::write(names.join("after"), "").unwrap();
+            let (made, _) = session.all(&step, &control, Task::CarryOut).unwrap();
+            let found = made[0].as_ref().map(|made| made.found.process.operations);
+            assert_eq!((found, names.join("after").exists()), (Some(operations), true), "{operation:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! that finds no idle slot is not queued: the arrival process isn't asked for the next one until it has gone out or timed out.
 //!
 //! What a write writes is made before it starts, and while nothing waits to be sent: making it is the generator's work, and no part
-//! of any latency.
+//! of its own latency; what ends meanwhile is noticed after it.
 
 use std::collections::VecDeque;
 

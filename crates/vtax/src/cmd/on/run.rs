@@ -85,7 +85,7 @@ pub(crate) fn run(on: &OnArgs, target: &RunTargetArgs) -> Outcome {
 fn begin(target: &RunTargetArgs) -> Result<(Run, u64), Failure> {
     if let Some(directory) = target.resumed() {
         let file = HostsFile::read(directory)?;
-        let plan = vtax_plan::parse(&file.plan_file, file.plan.as_bytes(), &file.overrides).bad_input()?;
+        let plan = vtax_plan::parse(&file.plan_file, file.plan.as_bytes(), &file.overrides)?;
         let run = Run { directory: directory.to_owned(), file: Mutex::new(file) };
         return Ok((run, job_minutes(&plan)));
     }

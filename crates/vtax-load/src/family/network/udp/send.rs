@@ -19,8 +19,6 @@ use super::datagram::{COUNTED, Head, LOOK, PIECES, of_piece, wait_for};
 use crate::limit::FLOOR_BESIDE;
 use crate::{LatencyHistogram, timely};
 
-/// p99 of own lateness, as a share of the gap between two datagrams, above which they weren't paced: the same as of voice.
-const LATE: u64 = 4;
 /// Waiting for less takes longer than trying again.
 const SLEEP_MIN: u64 = 4_000;
 
@@ -66,8 +64,8 @@ fn limited(who: &str, share: f64, gap: f64, own_lateness: &LatencyHistogram) -> 
             share * 100.0
         ));
     }
-    // Jitter counts from the actual send, so that less only moves the load a little.
-    let most = FLOOR_BESIDE.max(Nanos(gap as u64 / LATE));
+    // Jitter counts from the actual send. What is late by less than a gap goes out before the next is due, alone.
+    let most = FLOOR_BESIDE.max(Nanos(gap as u64));
     let late = own_lateness.quantile(0.99);
     (late > most).then(|| {
         format!("one of a hundred datagrams left {late} late or later, more than {most}: {who} was held up")
@@ -262,7 +260,7 @@ mod tests {
         let why = after(Nanos::from_millis(30), millisecond).unwrap();
         assert!(why.ends_with("more than 1ms: this end was held up"), "{why}");
         assert_eq!(after(Nanos(900_000), millisecond), None, "it only moves the load a little");
-        assert_eq!(after(Nanos::from_millis(20), Nanos::from_millis(100)), None, "a quarter of the gap");
+        assert_eq!(after(Nanos::from_millis(90), Nanos::from_millis(100)), None, "before the next is due");
         let why = limited("the far end", 0.95, 1e6, &LatencyHistogram::new()).unwrap();
         assert_eq!(why, "95.0 % of the datagrams went out in time: the far end can't send at that rate");
     }

@@ -35,7 +35,7 @@ pub(in crate::family::storage) trait Rounds {
     /// Forgets what was of the connection that is gone, and has another made.
     fn renew(&mut self) -> Reconnect<Self::Link>;
 
-    /// Waits for the next connection, at most so many nanoseconds; without it, everything under way is lost.
+    /// Waits for the next connection, at most so many nanoseconds; where it waited in vain, everything under way is lost.
     fn reconnected(&mut self, sleep: u64, done: &mut Vec<Done>) {
         let wait = PATIENCE.min(Duration::from_nanos(sleep));
         let base = self.base();
@@ -44,6 +44,8 @@ pub(in crate::family::storage) trait Rounds {
                 base.connected(link);
                 self.issue();
             }
+            // Who only looks has waited for nothing yet.
+            None if sleep == 0 => {}
             None => base.fail_all(done),
         }
     }
@@ -125,7 +127,84 @@ fn in_one_call(sleep: u64, punctual: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Instant;
+
+    use super::super::super::target::{Failure, Shape};
+    use super::super::Stream;
     use super::*;
+
+    struct Connection(Stream);
+
+    impl Streamed for Connection {
+        fn stream(&self) -> &Stream {
+            &self.0
+        }
+    }
+
+    /// A client that nobody answers.
+    struct Client(Base<Connection, ()>);
+
+    impl Rounds for Client {
+        type Link = Connection;
+        type Task = ();
+        type Error = io::Error;
+
+        fn base(&mut self) -> &mut Base<Connection, ()> {
+            &mut self.0
+        }
+
+        fn issue(&mut self) {
+            self.0.pending.clear();
+        }
+
+        fn receive(&mut self, _: bool, _: &mut Vec<Done>) -> io::Result<bool> {
+            Ok(false)
+        }
+
+        fn look(&mut self, _: u64, _: &mut Vec<Done>) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn renew(&mut self) -> Reconnect<Connection> {
+            Reconnect::begin(|| None)
+        }
+    }
+
+    /// Writes of an open loop are sent with a look before the data of the next is made. Each failed at once while a connection was
+    /// being made.
+    #[test]
+    fn while_a_connection_is_made_only_a_wait_loses_what_is_under_way() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let longest = Duration::from_secs(10);
+        let connect = move || Stream::connect(address, Instant::now() + longest).ok().map(Connection);
+        let shape = Shape { worker: 0, files: 1, size: 4096, record: 4096, depth: 2 };
+        let mut client = Client(Base::new(connect().unwrap(), &shape, longest));
+        let (allow, allowed) = mpsc::channel();
+        let next = move || {
+            allowed.recv().ok()?;
+            connect()
+        };
+        (client.0.link, client.0.reconnect) = (None, Some(Reconnect::begin(next)));
+        client.0.accept(0, ());
+        let mut done = Vec::new();
+        client.go_on(0, &mut done);
+        assert!(done.is_empty() && client.0.pending.len() == 1, "{done:?}");
+        allow.send(()).unwrap();
+        let until = Instant::now() + longest;
+        while client.0.link.is_none() && Instant::now() < until {
+            client.go_on(0, &mut done);
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(client.0.link.is_some() && client.0.pending.is_empty(), "it went out");
+        assert!(done.is_empty() && client.0.slots.under_way() == 1, "{done:?}");
+        (client.0.link, client.0.reconnect) = (None, Some(client.renew()));
+        client.go_on(1_000_000, &mut done);
+        assert_eq!(done, [Done { slot: 0, result: Err(Failure::Lost) }]);
+    }
 
     /// A wait that ended after the next start made one in a hundred 3.5 ms late, at 60 starts per second and 250 Hz.
     #[test]

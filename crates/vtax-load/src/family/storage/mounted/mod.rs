@@ -139,6 +139,12 @@ impl Mounted {
         Ok(mounted)
     }
 
+    /// A volume of tests, whose directories stand for mounts.
+    #[cfg(test)]
+    pub(super) fn of_directories(spec: &MountSpec) -> Self {
+        Self { spec: spec.clone(), mounts: Vec::new(), words: spec.words().to_owned() }
+    }
+
     /// What it is, in a few words.
     pub(super) fn words(&self) -> &str {
         &self.words

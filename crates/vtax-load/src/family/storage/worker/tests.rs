@@ -43,6 +43,41 @@ impl Target for Buffers {
     }
 }
 
+/// Buffers that are all full of data before anything starts.
+struct FullBeforeStarts(Buffers);
+
+impl Target for FullBeforeStarts {
+    fn facts(&self) -> Facts {
+        self.0.facts()
+    }
+
+    fn prepare(&mut self) -> Result<(), StorageError> {
+        self.0.prepare()
+    }
+
+    fn buffer(&mut self, slot: u16) -> &mut [u8] {
+        self.0.buffer(slot)
+    }
+
+    fn submit(&mut self, operation: &Operation) -> Result<(), StorageError> {
+        let has_data = |buffer: &Vec<u8>| buffer.iter().any(|byte| *byte != 0);
+        assert!(self.0.0.iter().all(has_data), "slot {} starts before all data is made", operation.slot);
+        self.0.submit(operation)
+    }
+
+    fn wait(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), StorageError> {
+        self.0.wait(sleep, done)
+    }
+
+    fn first_failure(&self) -> Option<&str> {
+        self.0.first_failure()
+    }
+
+    fn remove(&mut self) -> Result<(), StorageError> {
+        self.0.remove()
+    }
+}
+
 fn step(operation: StorageOperation) -> StorageStep {
     StorageStep {
         shape: StorageShape {
@@ -71,8 +106,17 @@ fn step(operation: StorageOperation) -> StorageStep {
     }
 }
 
+fn buffers() -> Buffers {
+    Buffers([vec![0; RECORD as usize], vec![0; RECORD as usize]])
+}
+
 /// A worker on one record, which was written once, with what it is to do.
 fn with_worker(step: &StorageStep, act: impl FnOnce(Worker<'_>)) {
+    with_target(&mut buffers(), step, act);
+}
+
+/// The same on this target.
+fn with_target(target: &mut dyn Target, step: &StorageStep, act: impl FnOnce(Worker<'_>)) {
     let duration = step.duration.0;
     let job = Job {
         step,
@@ -81,10 +125,9 @@ fn with_worker(step: &StorageStep, act: impl FnOnce(Worker<'_>)) {
         timeout: TIMEOUT,
         epoch: Nanos::ZERO,
     };
-    let mut target = Buffers([vec![0; RECORD as usize], vec![0; RECORD as usize]]);
     let (control, mut generations) = (Control::new(), Generations::new(1));
     generations.written(1);
-    act(Worker::new(&job, &control, 0, &mut target, &mut generations, None));
+    act(Worker::new(&job, &control, 0, target, &mut generations, None));
 }
 
 /// Starts the next operation on a slot, which was due at 0; no time has passed.
@@ -169,7 +212,7 @@ fn of_two_writes_that_were_made_together_the_second_is_newer() {
 #[test]
 fn a_closed_loop_makes_all_data_before_the_first_start() {
     let step = step(StorageOperation::Rewrite);
-    with_worker(&step, |mut worker| {
+    with_target(&mut FullBeforeStarts(buffers()), &step, |mut worker| {
         worker.dispatch_closed().unwrap();
         let starts: Vec<u64> = worker.slots.iter().flatten().map(|under_way| under_way.start).collect();
         assert!(starts.len() == 2 && starts.is_sorted(), "{starts:?}");
