@@ -20,10 +20,13 @@ use local::{RECORDS, directory, engines, run, session, spec, step};
 
 /// Runs an ignored test of this program in a mount namespace of its own.
 fn elsewhere(namespaces: &str, test: &str) {
+    // A directory can't be removed while something is mounted on it, which there it is until the namespace ends.
+    let directory = tempfile::tempdir().unwrap();
     let output = Command::new("unshare")
         .args([namespaces, "--propagation", "private"])
         .arg(std::env::current_exe().unwrap())
         .args([test, "--exact", "--ignored", "--nocapture"])
+        .env("TMPDIR", directory.path())
         .output()
         .expect("unshare is there");
     let said = [output.stdout, output.stderr].concat();
