@@ -255,12 +255,15 @@ fn a_cold_cache_is_made_and_proven() {
         read.cache = StorageCache::Cold;
         let cold = run(&mut session, &read);
         assert_eq!(cold.cache.dropped, Some(CacheDropped::Advised));
-        // A file system of memory keeps its pages, and says so.
-        if cold.cache.share_before() == Some(0.0) {
-            assert_eq!(cold.cache_is_not(&read), None);
-            assert!(cold.io.fetched.is_none_or(|bytes| bytes > 0), "{:?}", cold.io);
-        } else {
-            assert!(cold.cache_is_not(&read).is_some());
+        // The kernel may keep a page that it uses at that moment. A file system of memory keeps all, and says so.
+        let share = cold.cache.share_before().unwrap();
+        match cold.cache_is_not(&read) {
+            None => assert!(
+                share <= 0.05 && cold.io.fetched.is_none_or(|bytes| bytes > 0),
+                "{share}: {:?}",
+                cold.io
+            ),
+            Some(why) => assert!(share > 0.0, "{why}"),
         }
     }
 }
