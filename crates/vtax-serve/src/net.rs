@@ -32,7 +32,8 @@ const CONNECTIONS: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a client may let a write wait.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes that a client may have yet to read; the kernel doubles it. 6 KB/s are read in time.
+/// Size of a connection's send buffer, in bytes; the kernel doubles it. A third of that must be read within `WRITE_PATIENCE`, so a client
+/// has to read some 6 kB/s (socket(7), `sk_stream_is_writeable` of the kernel).
 const SEND_BUFFER: usize = 256 << 10;
 /// Most bytes of headers.
 const HEADERS: usize = 16 << 10;

@@ -290,7 +290,7 @@ mod tests {
         let named = dir.path().to_owned();
         assert_eq!(own_below(named.clone(), ".cache/vtax"), Some(dir.path().join(".cache/vtax")));
         if rustix::process::geteuid().is_root() {
-            // Root may give away what is its own; an ordinary user has no directory of another to try it with but `/`'s children.
+            // Only root can make a directory another user's.
             std::os::unix::fs::chown(&named, Some(1000), None).unwrap();
             assert_eq!(own_below(named, ".cache/vtax"), None);
         }
