@@ -1,6 +1,5 @@
-//! Runs the whole test suite: the tests that only compute beside those that need the machine for themselves.
+//! Runs the whole test suite, two programs at a time where they don't disturb each other.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use crate::place::root;
 use crate::tasks::cargo_command;
 
 /// Crates whose tests measure nothing, and disturb little when they run at the lowest priority: they compute and read files,
-/// and those of vtax-serve also look at its pages in a browser. Every other test has the machine for itself.
+/// and those of vtax-serve also look at its pages in a browser.
 const COMPUTE: &[&str] = &[
     "vtax-docs",
     "vtax-export",
@@ -32,6 +31,43 @@ const COMPUTE: &[&str] = &[
     "vtax-fixture",
     "xtask",
 ];
+
+/// Programs that mostly wait, and whose trials need not count: for what a host that is lost keeps, for a queue, for packages.
+const WAIT: &[&str] = &["vtax tests/many.rs", "vtax tests/newcomer.rs"];
+
+/// Programs that compare the processes, interfaces and files of the machine before and after a run, which must be none
+/// of another program's runs.
+const LIST: &[&str] = &[
+    "vtax tests/residue.rs",
+    "vtax-lab tests/fault_tolerance/main.rs",
+    "vtax-lab tests/lab.rs",
+    "vtax-lab tests/paths.rs",
+];
+
+/// The programs by what may run beside them.
+#[derive(Default)]
+struct Lanes {
+    measure: Vec<Program>,
+    wait: Vec<Program>,
+    list: Vec<Program>,
+    compute: Vec<Program>,
+}
+
+impl Lanes {
+    fn of(programs: Vec<Program>) -> Self {
+        let mut lanes = Self::default();
+        for program in programs {
+            let lane = match program.name.as_str() {
+                name if WAIT.contains(&name) => &mut lanes.wait,
+                name if LIST.contains(&name) => &mut lanes.list,
+                _ if COMPUTE.contains(&program.package.as_str()) => &mut lanes.compute,
+                _ => &mut lanes.measure,
+            };
+            lane.push(program);
+        }
+        lanes
+    }
+}
 
 /// A test program that cargo has built.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,20 +113,15 @@ pub(crate) fn run() -> Result<()> {
     crate::tasks::test_tools()?;
     let logs = root().join("target/test-logs");
     std::fs::create_dir_all(&logs).with_context(|| format!("creating {}", logs.display()))?;
-    let (beside, alone): (VecDeque<_>, VecDeque<_>) =
-        programs.into_iter().partition(|p| COMPUTE.contains(&p.package.as_str()));
+    let lanes = Lanes::of(programs);
     let skipped = logs.join("skipped.txt");
     std::fs::write(&skipped, "").with_context(|| format!("writing {}", skipped.display()))?;
     let printing = Mutex::new(());
-    let lane = |programs: VecDeque<Program>, low: bool| -> Result<Vec<Outcome>> {
+    let run = |programs: Vec<Program>, low: bool| -> Result<Vec<Outcome>> {
         programs.into_iter().map(|program| test(program, low, &logs, &printing)).collect()
     };
-    let mut outcomes = std::thread::scope(|scope| -> Result<Vec<Outcome>> {
-        let computing = scope.spawn(|| lane(beside, true));
-        let mut outcomes = lane(alone, false)?;
-        outcomes.extend(computing.join().map_err(|_| anyhow::anyhow!("running the tests panicked"))??);
-        Ok(outcomes)
-    })?;
+    let mut outcomes = beside(|| run(lanes.measure, false), || run(lanes.wait, false))?;
+    outcomes.extend(beside(|| run(lanes.list, false), || run(lanes.compute, true))?);
     for failed in outcomes.iter_mut().filter(|outcome| outcome.failed > 0) {
         let again = test(failed.program.clone(), false, &logs, &printing)?;
         let mut unsteady = if again.failed == 0 { std::mem::take(&mut failed.wrong) } else { Vec::new() };
@@ -101,6 +132,19 @@ pub(crate) fn run() -> Result<()> {
     let skipped =
         std::fs::read_to_string(&skipped).with_context(|| format!("reading {}", skipped.display()))?;
     conclude(&outcomes, &skipped)
+}
+
+/// What both give, made at the same time.
+fn beside(
+    one: impl FnOnce() -> Result<Vec<Outcome>>,
+    other: impl FnOnce() -> Result<Vec<Outcome>> + Send,
+) -> Result<Vec<Outcome>> {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(other);
+        let mut outcomes = one()?;
+        outcomes.extend(other.join().map_err(|_| anyhow::anyhow!("running the tests panicked"))??);
+        Ok(outcomes)
+    })
 }
 
 /// All targets: no documentation has examples, and looking for them would read each library once more.
@@ -288,6 +332,36 @@ mod tests {
         assert_eq!(program(&message(false, Value::from("/w/target/vtax"))), None);
         assert_eq!(program(&message(true, Value::Null)), None);
         assert_eq!(program(&serde_json::json!({"reason": "build-finished"})), None);
+    }
+
+    #[test]
+    fn each_program_has_the_lane_of_its_name_or_its_package() {
+        let named = |name: &str| Program {
+            package: name.split(' ').next().unwrap_or_default().to_owned(),
+            name: name.to_owned(),
+            folder: PathBuf::new(),
+            executable: PathBuf::new(),
+        };
+        let others = ["vtax tests/cli.rs", "vtax-stats src/lib.rs"];
+        let all = [WAIT, LIST, &others].concat();
+        let lanes = Lanes::of(all.into_iter().map(named).collect());
+        let names = |lane: Vec<Program>| lane.into_iter().map(|program| program.name).collect::<Vec<_>>();
+        assert_eq!(names(lanes.measure), ["vtax tests/cli.rs"]);
+        assert_eq!(names(lanes.compute), ["vtax-stats src/lib.rs"]);
+        assert_eq!(names(lanes.wait), WAIT);
+        assert_eq!(names(lanes.list), LIST);
+    }
+
+    /// Else a program that was renamed would run beside what it disturbs.
+    #[test]
+    fn every_program_that_is_named_is_there() {
+        for name in [WAIT, LIST].concat() {
+            let (package, source) = name.split_once(' ').expect("a package and its source");
+            assert!(root().join("crates").join(package).join(source).exists(), "{name}");
+        }
+        for package in COMPUTE.iter().filter(|package| **package != "xtask") {
+            assert!(root().join("crates").join(package).exists(), "{package}");
+        }
     }
 
     #[test]
