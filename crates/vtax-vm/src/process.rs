@@ -21,6 +21,10 @@ use crate::error::Evidence;
 const KEPT_BYTES: usize = 64 << 10;
 /// How many lines of each an error shows.
 const SHOWN_LINES: usize = 12;
+/// How far from the console's end an error looks for the beginning of what the kernel says as it dies.
+const LOOKED_AT_LINES: usize = 80;
+/// How it begins.
+const KERNEL_DIES: [&str; 3] = ["BUG: ", "Oops: ", "general protection fault"];
 
 /// What is known about a QEMU.
 #[derive(Debug, Default)]
@@ -145,7 +149,7 @@ impl Process {
         Evidence {
             status: seen.status.map(|status| status.to_string()),
             stderr: last_lines(&seen.stderr),
-            console: last_lines(&seen.console),
+            console: console_end(&seen.console),
         }
     }
 
@@ -262,8 +266,28 @@ fn collect<R: Read + AsFd>(source: &mut Option<R>, shared: &Shared, place: fn(&m
 
 fn last_lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let lines = lines(&text);
     lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+}
+
+/// The last lines of a console. Where the guest's kernel died, its first words, which say of what, and its last.
+fn console_end(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = lines(&text);
+    let end = &lines[lines.len().saturating_sub(LOOKED_AT_LINES)..];
+    let dies = end.iter().position(|line| KERNEL_DIES.iter().any(|word| line.contains(word)));
+    match (dies, end.last()) {
+        (Some(at), Some(last)) if end.len() - at > SHOWN_LINES => {
+            let mut shown = end[at..at + SHOWN_LINES - 1].to_vec();
+            shown.push(last);
+            shown.join("\n")
+        }
+        _ => last_lines(bytes),
+    }
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -292,6 +316,23 @@ mod tests {
         assert_eq!(evidence.status.as_deref(), Some("exit status: 3"));
         assert_eq!(evidence.stderr.lines().count(), SHOWN_LINES);
         assert!(evidence.stderr.ends_with("line 20"));
+    }
+
+    #[test]
+    fn what_a_kernel_says_first_as_it_dies_is_shown() {
+        let boot: String = (0..100).map(|n| format!("boot {n}\r\n")).collect();
+        let shown = console_end(boot.as_bytes());
+        assert_eq!((shown.lines().count(), shown.lines().last()), (SHOWN_LINES, Some("boot 99")));
+        let registers: String = (0..30).map(|n| format!("R{n}\r\n")).collect();
+        let died =
+            format!("{boot}BUG: unable to handle page fault\r\nOops: 0011\r\n{registers}Kernel panic\r\n");
+        let shown = console_end(died.as_bytes());
+        assert_eq!(shown.lines().next(), Some("BUG: unable to handle page fault"));
+        assert_eq!((shown.lines().count(), shown.lines().last()), (SHOWN_LINES, Some("Kernel panic")));
+        // What went well long ago is no reason.
+        assert!(console_end(format!("BUG: long ago\n{boot}").as_bytes()).starts_with("boot 88\n"));
+        assert_eq!(console_end(b"Oops: 0\nend\n"), "Oops: 0\nend");
+        assert_eq!(console_end(b""), "");
     }
 
     #[test]

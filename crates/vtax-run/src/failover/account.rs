@@ -10,7 +10,7 @@ use super::inject::Done;
 use super::seen::Course;
 use super::silence::Stretch;
 
-/// Where nobody says that a guest is lost, one that hasn't answered for this long is.
+/// Where nobody says that a guest is lost, one that hasn't answered for this long although it could have is.
 const GIVEN_UP: u64 = 1_000_000_000;
 
 /// What is known about a trial once its load is over.
@@ -184,15 +184,27 @@ impl Account<'_> {
         }
     }
 
-    /// That the next thing broke before it could be seen how this one ended.
+    /// That the next thing broke before it could be seen how this one ended. A guest that runs again and yet answers nobody
+    /// didn't come back, whatever breaks next.
     fn untold(&self, broke: &Broke<'_>, next: Option<&Broke<'_>>) -> Option<String> {
         let Broke { failure, stretch, seen, lost } = broke;
         let waiting = seen.first_answer.is_none() && lost.is_none() && stretch.next <= self.duration.0;
         // A pair says when nobody runs its guest any more; of everything else only clients do.
         let is_pair = failure.host.is_some();
-        let untold = waiting && (is_pair || stretch.next - stretch.at < GIVEN_UP);
-        let what = &next.filter(|_| untold)?.failure.what;
+        let could_answer = if is_pair { self.could_answer(failure) } else { Some(Nanos(stretch.at)) };
+        let given_up = could_answer.is_some_and(|from| stretch.next.saturating_sub(from.0) >= GIVEN_UP);
+        let what = &next.filter(|_| waiting && !given_up)?.failure.what;
         Some(format!("its outcome is not known: nobody had answered when the next thing happened, {what}"))
+    }
+
+    /// From when on a guest that was to come back could have answered; `None` where it ran nowhere, or still booted.
+    fn could_answer(&self, failure: &Failure) -> Option<Nanos> {
+        let back = failure.recovered?;
+        let from = match back.how {
+            Recovery::Restarted => self.revival(&back)?.at_unix_ns,
+            Recovery::Promoted | Recovery::Restored | Recovery::HandedOver => back.at,
+        };
+        Some(self.clock(from))
     }
 
     /// That the guest came back only when nobody asked any more.
@@ -210,8 +222,12 @@ impl Account<'_> {
     /// Whether a guest whose QEMU was started again had its service only when the load was over. Where it never could have it, it
     /// didn't come back.
     fn still_booted(&self, back: &Back, late: impl Fn(u64) -> bool) -> bool {
-        let revival = self.revivals.iter().find(|revival| revival.at_unix_ns >= back.at);
-        revival.is_none_or(|revival| revival.succeeded && late(revival.at_unix_ns))
+        self.revival(back).is_none_or(|revival| revival.succeeded && late(revival.at_unix_ns))
+    }
+
+    /// How it ended that a guest that was booted again was to have its service again.
+    fn revival(&self, back: &Back) -> Option<&Revival> {
+        self.revivals.iter().find(|revival| revival.at_unix_ns >= back.at)
     }
 
     fn unplanned(&self, broke: &Broke<'_>) -> Unplanned {

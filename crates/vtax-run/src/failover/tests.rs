@@ -423,6 +423,31 @@ fn a_fault_that_finds_the_service_silent_tells_nothing_of_its_own() {
 }
 
 #[test]
+fn a_guest_that_runs_again_and_answers_nobody_is_not_forgotten_for_what_breaks_next() {
+    let why = |next: u64, mode: FtMode, back: PairEvent, revivals: &[Revival]| {
+        let faults = [fault(2_000, KILL), fault(next, KILL)];
+        let events = [armed(500, "host-b"), detected(2_100, "host-a", 100), fenced(2_101, "host-a"), back];
+        let done = done(&faults, ["host-a", "host-b"]);
+        let told = tell_of(mode, (&faults, &done), &events, &course(&[(2_000, None)]), revivals);
+        told.faults[0].discounted.clone()
+    };
+    let unknown =
+        "its outcome is not known: nobody had answered when the next thing happened, kill: primary-host";
+    let unknown = Some(unknown.to_owned());
+    // A copy has its state, and answers at once or never.
+    let live = || promoted(2_110, "host-b");
+    assert_eq!(why(6_000, FtMode::Kemari, live(), &[]), None);
+    assert_eq!(why(2_900, FtMode::Kemari, live(), &[]), unknown);
+    // A guest that boots can't answer before its service is there again.
+    let booted = || on("host-b", event(2_200, PairEventKind::Restarted));
+    let revival = |ms: u64, succeeded: bool| Revival { at_unix_ns: START + ms * 1_000_000, succeeded };
+    assert_eq!(why(6_000, FtMode::Restart, booted(), &[]), unknown);
+    assert_eq!(why(6_000, FtMode::Restart, booted(), &[revival(5_500, true)]), unknown);
+    assert_eq!(why(6_000, FtMode::Restart, booted(), &[revival(4_500, true)]), None);
+    assert_eq!(why(6_000, FtMode::Restart, booted(), &[revival(4_500, false)]), None);
+}
+
+#[test]
 fn a_move_that_ends_after_the_load_is_no_loss() {
     let faults = [fault(18_000, MOVE)];
     let moved = |ms: u64| on("host-b", event(ms, PairEventKind::HandedOver { stopped: MS }));

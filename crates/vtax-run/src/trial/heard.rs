@@ -1,4 +1,4 @@
-//! What the agents of a trial say unasked: lines of the service's output, and its end.
+//! What a trial says unasked: lines of the service's output, and its end, as agents tell of them; a guest's console.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -15,12 +15,14 @@ use crate::service_log::ServiceErrors;
 pub(super) struct Heard {
     began: Instant,
     events: Arc<Mutex<Vec<(Nanos, String, Event)>>>,
+    /// Nodes, with what their guests wrote to their consoles.
+    consoles: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl Heard {
     /// Nothing yet; times count from now.
     pub(super) fn new() -> Self {
-        Self { began: Instant::now(), events: Arc::default() }
+        Self { began: Instant::now(), events: Arc::default(), consoles: Arc::default() }
     }
 
     /// Time since the trial's start.
@@ -32,6 +34,11 @@ impl Heard {
     pub(super) fn listener(&self, node: &str) -> impl Fn(Event) + Send + 'static {
         let (heard, node) = (self.clone(), node.to_owned());
         move |event| lock(&heard.events).push((heard.since_start(), node.clone(), event))
+    }
+
+    /// Notes what a node's guest wrote to its console.
+    pub(super) fn console(&self, node: &str, text: &str) {
+        lock(&self.consoles).push((node.to_owned(), text.to_owned()));
     }
 
     /// Which service ended by itself, and how.
@@ -70,10 +77,58 @@ impl Heard {
                 Event::Progress { .. } => {}
             }
         }
+        for (node, text) in std::mem::take(&mut *lock(&self.consoles)) {
+            for line in text.lines() {
+                files.log(&format!("{node}-console"), line)?;
+            }
+        }
         Ok(())
     }
 }
 
 fn ended(service: &str, status: &str) -> String {
     format!("{service} ended by itself: {status}")
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_store::RunDir;
+    use vtax_store::provenance::Provenance;
+    use vtax_store::record::TrialRecord;
+
+    use super::*;
+
+    #[test]
+    fn what_a_guest_wrote_to_its_console_is_in_a_file_of_the_trial() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan =
+            vtax_plan::parse("test", vtax_testkit::runs::SMALL_PLAN.as_bytes(), &[] as &[&str]).unwrap();
+        let mut run = RunDir::create(directory.path().join("run"), &plan, &Provenance::default()).unwrap();
+        let mut files = run.begin_trial(&plan.cells[0].id, &plan.measures[0].name, 0).unwrap();
+        let heard = Heard::new();
+        heard.console("sut", "");
+        heard.write(&mut files).unwrap();
+        heard.console("sut", "BUG: unable to handle page fault\r\nCPU: 0\n");
+        heard.write(&mut files).unwrap();
+        let record = TrialRecord::begin(&plan.cells[0].id, &plan.measures[0].name, 0);
+        run.finish_trial(files, record).unwrap();
+        assert_eq!(
+            walk(directory.path()),
+            [("sut-console.log".to_owned(), "BUG: unable to handle page fault\nCPU: 0\n".to_owned())]
+        );
+    }
+
+    /// Names and contents of the logs below a directory.
+    fn walk(directory: &std::path::Path) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(directory).unwrap().flatten() {
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if path.is_dir() {
+                found.extend(walk(&path));
+            } else if name.ends_with(".log") {
+                found.push((name, std::fs::read_to_string(path).unwrap()));
+            }
+        }
+        found
+    }
 }

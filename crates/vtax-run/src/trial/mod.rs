@@ -167,6 +167,7 @@ impl<'a> Trial<'a> {
         self.resize_balloons(testbed)?;
         protection::arm(&self.setting, testbed)?;
         let measured = self.measure(&agents, testbed, (&targets, &provisioning), partner);
+        self.keep_console(testbed);
         measured.map_err(|failed| memory::killed(failed, testbed, budget))?;
         self.judge_service(testbed);
         agents.leave(self.setting.request.cell);
@@ -352,6 +353,15 @@ impl<'a> Trial<'a> {
                 Some(last) => format!("{first} to {last}, {} addresses", more.len() + 1),
             };
             facts.insert(fact::CLIENT_ADDRESSES.into(), text);
+        }
+    }
+
+    /// Keeps what a guest that is protected wrote to its console since its present host runs it: why it didn't survive, where it
+    /// didn't.
+    fn keep_console(&self, testbed: &Testbed) {
+        let node = &testbed.the_sut().node;
+        if let Some(pair) = node.pair() {
+            self.heard.console(role(node.name()), &pair.console());
         }
     }
 
