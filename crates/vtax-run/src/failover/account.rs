@@ -10,7 +10,7 @@ use super::inject::Done;
 use super::seen::Course;
 use super::silence::Stretch;
 
-/// Where nobody says that a guest is lost, one that hasn't answered for this long although it could have is.
+/// A guest that could answer and hasn't for this long, in nanoseconds, counts as lost.
 const GIVEN_UP: u64 = 1_000_000_000;
 
 /// What is known about a trial once its load is over.

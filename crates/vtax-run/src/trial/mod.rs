@@ -356,8 +356,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Keeps what a guest that is protected wrote to its console since its present host runs it: why it didn't survive, where it
-    /// didn't.
+    /// Keeps what a protected guest wrote to its console since its present host runs it. Where it didn't survive a fault, its kernel may
+    /// say why.
     fn keep_console(&self, testbed: &Testbed) {
         let node = &testbed.the_sut().node;
         if let Some(pair) = node.pair() {
