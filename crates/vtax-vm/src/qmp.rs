@@ -8,6 +8,7 @@
 //! and a failover must not wait for a thread that is busy with another command.
 
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -78,23 +79,50 @@ struct Shared {
 #[derive(Debug)]
 struct Requests {
     stream: UnixStream,
-    /// A guest that starts to run is stopped.
-    held: bool,
+    /// A guest that starts to run is stopped, and who is told.
+    holder: Option<Arc<dyn Holder>>,
+    /// Orders to stop it that have no answer yet.
+    stopping: u32,
 }
+
+/// Who holds a guest that must not run. Called on the connection's own thread: must be quick.
+pub trait Holder: Debug + Send + Sync {
+    /// It has started to run, and is being stopped.
+    fn runs(&self);
+    /// It stands still.
+    fn stands_still(&self);
+}
+
+/// The number of the order to stop a guest that is held. Calls have small ones.
+const STOP_ID: u64 = u64::MAX;
 
 impl Shared {
     fn new(stream: UnixStream) -> std::io::Result<Self> {
         let asked = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let stream = Mutex::new(Requests { stream, held: false });
+        let stream = Mutex::new(Requests { stream, holder: None, stopping: 0 });
         Ok(Self { stream, pending: Mutex::default(), asked, patient: AtomicBool::new(false) })
     }
 
-    /// Stops a guest that has started to run, where it is to be held. Nobody waits for the answer, which has no number.
+    /// Stops a guest that has started to run, where it is to be held.
     fn stop_if_held(&self) {
         let mut requests = lock(&self.stream);
-        if requests.held {
-            // Fails only where QEMU is gone, which the connection's thread finds out.
-            let _ = requests.stream.write_all(b"{\"execute\": \"stop\"}\n");
+        let Some(holder) = requests.holder.clone() else { return };
+        requests.stopping += 1;
+        let order = format!("{{\"execute\": \"stop\", \"id\": {STOP_ID}}}\n");
+        // Fails only where QEMU is gone, which the connection's thread finds out.
+        let _ = requests.stream.write_all(order.as_bytes());
+        drop(requests);
+        holder.runs();
+    }
+
+    /// QEMU has carried out an order to stop the guest.
+    fn stopped(&self) {
+        let mut requests = lock(&self.stream);
+        requests.stopping = requests.stopping.saturating_sub(1);
+        let holder = requests.holder.clone().filter(|_| requests.stopping == 0);
+        drop(requests);
+        if let Some(holder) = holder {
+            holder.stands_still();
         }
     }
 
@@ -159,10 +187,15 @@ impl Qmp {
         let _ = (0..MOST_PIECES).find(|_| intake.take_piece(RecvFlags::DONTWAIT) != Ok(true));
     }
 
-    /// Whether a guest that starts to run is stopped at once, by the connection's own thread: none of its events may [wait](Self::set_patient)
-    /// then. Once this has returned, commands find the guest as it was left, and nothing stops it any more.
-    pub fn set_held(&self, held: bool) {
-        lock(&self.shared.stream).held = held;
+    /// Has a guest that starts to run stopped at once, by the connection's own thread, and `holder` told: none of its events may
+    /// [wait](Self::set_patient) then. `None`: from now on nothing stops it, and commands find the guest as it was left.
+    pub fn set_holder(&self, holder: Option<Arc<dyn Holder>>) {
+        lock(&self.shared.stream).holder = holder;
+    }
+
+    /// A way to send QEMU commands whose answers nobody waits for.
+    pub fn orders(&self) -> Orders {
+        Orders(Arc::clone(&self.shared))
     }
 
     /// Runs one command and returns what it returns.
@@ -238,6 +271,18 @@ impl Qmp {
     }
 }
 
+/// Sends one QEMU commands and waits for no answer. It keeps working for as long as the connection does.
+#[derive(Debug, Clone)]
+pub struct Orders(Arc<Shared>);
+
+impl Orders {
+    /// Sends one command. That QEMU is gone, or refuses, is not told.
+    pub fn give(&self, command: &str, arguments: &Value) {
+        let line = format!("{}\n", json!({ "execute": command, "arguments": arguments }));
+        let _ = lock(&self.0.stream).stream.write_all(line.as_bytes());
+    }
+}
+
 impl Drop for Qmp {
     fn drop(&mut self) {
         // The reader thread holds a copy of the stream, so closing this one would not end it.
@@ -277,7 +322,7 @@ struct Intake {
     searched: usize,
 }
 
-impl std::fmt::Debug for Intake {
+impl Debug for Intake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Intake").field("received", &self.received.len()).finish_non_exhaustive()
     }
@@ -368,6 +413,9 @@ impl Intake {
             Some(_) => Some(0),
             None => message.get("id").and_then(Value::as_u64),
         };
+        if id == Some(STOP_ID) {
+            return self.shared.stopped();
+        }
         let Some(call) = id.and_then(|id| lock(&self.shared.pending).calls.remove(&id)) else { return };
         let answer = match message.get("error") {
             Some(error) => {
@@ -411,7 +459,7 @@ fn timestamp(message: &Value) -> Nanos {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
     use std::sync::mpsc;
@@ -434,6 +482,18 @@ mod tests {
         let (sender, events) = channel();
         let handler = Box::new(move |event| drop(sender.send(event)));
         (Qmp::connect(ours, handler).unwrap(), events)
+    }
+
+    /// A connection, QEMU's end of it, and its events.
+    pub(crate) fn connected() -> (Qmp, UnixStream, mpsc::Receiver<Option<QmpEvent>>) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (sender, events) = channel();
+        let handler = Box::new(move |event| drop(sender.send(event)));
+        let connecting = std::thread::spawn(move || Qmp::connect(ours, handler).unwrap());
+        theirs.write_all(b"{\"QMP\": {}}\n").unwrap();
+        BufReader::new(&theirs).read_line(&mut String::new()).unwrap();
+        theirs.write_all(b"{\"return\": {}, \"id\": 1}\n").unwrap();
+        (connecting.join().unwrap(), theirs, events)
     }
 
     #[test]
@@ -500,14 +560,7 @@ mod tests {
 
     #[test]
     fn events_that_wait_are_heard_when_asked_for() {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let (sender, events) = channel();
-        let handler = Box::new(move |event| drop(sender.send(event)));
-        let connecting = std::thread::spawn(move || Qmp::connect(ours, handler).unwrap());
-        theirs.write_all(b"{\"QMP\": {}}\n").unwrap();
-        BufReader::new(&theirs).read_line(&mut String::new()).unwrap();
-        theirs.write_all(b"{\"return\": {}, \"id\": 1}\n").unwrap();
-        let qmp = connecting.join().unwrap();
+        let (qmp, mut theirs, events) = connected();
         let mut report = || {
             let event = r#"{"event": "STOP", "timestamp": {"seconds": 2, "microseconds": 5}}"#;
             theirs.write_all(format!("{event}\n").as_bytes()).unwrap();
@@ -534,18 +587,24 @@ mod tests {
         assert_eq!(events.recv_timeout(PATIENCE).unwrap(), None, "the end is the thread's to tell");
     }
 
+    #[derive(Debug)]
+    struct Told(mpsc::SyncSender<&'static str>);
+
+    impl Holder for Told {
+        fn runs(&self) {
+            self.0.send("runs").unwrap();
+        }
+
+        fn stands_still(&self) {
+            self.0.send("stands still").unwrap();
+        }
+    }
+
     #[test]
     fn a_guest_that_is_held_is_stopped_whenever_it_starts_to_run() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let (sender, events) = channel();
-        let handler = Box::new(move |event| drop(sender.send(event)));
-        let connecting = std::thread::spawn(move || Qmp::connect(ours, handler).unwrap());
+        let (qmp, theirs, events) = connected();
         let mut lines = BufReader::new(theirs.try_clone().unwrap()).lines().map(Result::unwrap);
         let say = |line: &str| (&theirs).write_all(format!("{line}\n").as_bytes()).unwrap();
-        say(r#"{"QMP": {}}"#);
-        lines.next();
-        say(r#"{"return": {}, "id": 1}"#);
-        let qmp = connecting.join().unwrap();
         let resumed = [
             r#"{"timestamp": {"seconds": 1, "microseconds": 2}, "event": "RESUME"}"#,
             r#"{"event": "RESUME", "timestamp": {"seconds": 1, "microseconds": 2}}"#,
@@ -554,21 +613,39 @@ mod tests {
             say(line);
             assert!(events.recv_timeout(PATIENCE).unwrap().is_some());
         };
+        let (sender, holder) = mpsc::sync_channel(9);
+        let order = r#"{"execute": "stop", "id": 18446744073709551615}"#;
+        let answer = r#"{"return": {}, "id": 18446744073709551615}"#;
         told(resumed[0]);
-        qmp.set_held(true);
+        qmp.set_holder(Some(Arc::new(Told(sender))));
         told(r#"{"timestamp": {"seconds": 1, "microseconds": 2}, "event": "STOP"}"#);
         for line in resumed {
             told(line);
-            assert_eq!(lines.next().unwrap(), r#"{"execute": "stop"}"#);
-            say(r#"{"return": {}}"#);
+            assert_eq!(lines.next().unwrap(), order);
+            say(answer);
+            assert_eq!(holder.recv_timeout(PATIENCE), Ok("runs"));
+            assert_eq!(holder.recv_timeout(PATIENCE), Ok("stands still"));
         }
-        qmp.set_held(false);
+        // One that runs again before it is stopped stands still with the last answer only.
         told(resumed[0]);
-        // The next thing that is said to QEMU is this.
+        told(resumed[0]);
+        say(answer);
+        told(r#"{"timestamp": {"seconds": 1, "microseconds": 2}, "event": "STOP"}"#);
+        assert_eq!([holder.try_recv(), holder.try_recv()], [Ok("runs"), Ok("runs")]);
+        assert!(holder.try_recv().is_err());
+        say(answer);
+        assert_eq!(holder.recv_timeout(PATIENCE), Ok("stands still"));
+        assert_eq!([lines.next().unwrap(), lines.next().unwrap()], [order; 2]);
+        qmp.set_holder(None);
+        told(resumed[0]);
+        // The next things that are said to QEMU are these.
+        qmp.orders().give("cont", &json!({}));
         let asking = std::thread::spawn(move || qmp.execute("query-status", Value::Null, PATIENCE));
+        assert_eq!(lines.next().unwrap(), r#"{"arguments":{},"execute":"cont"}"#);
         assert_eq!(lines.next().unwrap(), r#"{"execute":"query-status","id":2}"#);
         say(r#"{"return": {}, "id": 2}"#);
         asking.join().unwrap().unwrap();
+        assert!(holder.try_recv().is_err());
     }
 
     #[test]

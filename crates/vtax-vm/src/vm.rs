@@ -19,7 +19,7 @@ use crate::error::{Evidence, Result, VmError};
 use crate::guest::GuestTemplate;
 use crate::process::{CpuMeter, Process, Seen};
 use crate::qemu::{self, Card, Machine, NodeDevices, Qemu, VmDiskOptions, VmNicModel, VmNicOptions};
-use crate::qmp::{EventHandler, Qmp, QmpEvent};
+use crate::qmp::{EventHandler, Holder, Orders, Qmp, QmpEvent};
 
 /// How long QEMU may take to answer a command; it does so in a millisecond unless the host is stuck.
 const QMP_PATIENCE: Duration = Duration::from_secs(5);
@@ -339,9 +339,14 @@ impl Vm {
         self.qmp.set_patient(patient);
     }
 
-    /// Whether the guest is stopped as soon as it starts to run ([`Qmp::set_held`]).
-    pub(crate) fn set_held(&self, held: bool) {
-        self.qmp.set_held(held);
+    /// Has the guest stopped as soon as it starts to run ([`Qmp::set_holder`]).
+    pub(crate) fn set_holder(&self, holder: Option<Arc<dyn Holder>>) {
+        self.qmp.set_holder(holder);
+    }
+
+    /// A way to send QEMU commands whose answers nobody waits for.
+    pub(crate) fn orders(&self) -> Orders {
+        self.qmp.orders()
     }
 
     /// Takes the events that wait ([`Qmp::hear`]).

@@ -9,6 +9,7 @@
 mod checkpoints;
 mod choice;
 mod disk;
+mod gate;
 pub mod heartbeat;
 mod protection;
 mod replica;

@@ -6,22 +6,25 @@
 //! committed.
 //!
 //! In these two modes the second guest must not run, and QEMU starts it after each checkpoint: so it is
-//! stopped again at once. What it would do is thrown away by the next checkpoint and takes CPU time, and now and
-//! then its memory and its registers were of two moments after the third: its kernel panicked, and the guest was
-//! protected no more (`docs/fault-tolerance.md`).
+//! stopped again at once, and no checkpoint begins before it stands still ([`Gate`]). What it would do is thrown away by
+//! the next checkpoint and takes CPU time, and now and then its memory and its registers were of two moments after
+//! the third: its kernel panicked, and the guest was protected no more (`docs/fault-tolerance.md`).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vtax_units::Nanos;
 
+use super::gate::{self, Gate};
 use super::replica::Replica;
 use super::replication;
 use crate::error::{Result, VmError};
+use crate::qmp::Holder;
 
 /// How a pair's state is kept the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,7 +102,8 @@ const FEEDERS: [&str; 2] = ["redire1", "m0"];
 /// The others: what deletes them deletes them in this order. What the comparer still holds leaves by the last one.
 const OBJECTS: [&str; 3] = ["comp0", "iothread1", "redire0"];
 /// The primary's character devices.
-const STREAMS: [&str; 6] = ["mirror0", "compare1", "compare0", "compare0-0", "compare_out", "compare_out0"];
+const STREAMS: [&str; 7] =
+    ["mirror0", "compare1", "compare0", "compare0-0", "compare_out", "compare_out0", "waits0"];
 
 /// Arms a running primary with a secondary that waits, and returns when the copy is complete: the time that took. The
 /// guest runs while it is copied, and only at the end stands still: what it says from then on waits for a checkpoint.
@@ -117,15 +121,15 @@ pub fn protect(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links
 }
 
 fn arm(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links) -> Result<()> {
-    secondary.set_held(!mode.runs_both());
+    let gate = (!mode.runs_both()).then(|| Gate::new(primary.orders(), gate::delay(mode.delay_ms())));
+    primary.set_gate(gate.clone());
+    secondary.set_holder(gate.clone().map(|gate| gate as Arc<dyn Holder>));
     set_capabilities(primary, true)?;
     set_capabilities(secondary, true)?;
     pause_before_switchover(primary)?;
-    let parameters = json!({
-        "x-checkpoint-delay": mode.delay_ms(),
-        "max-bandwidth": UNLIMITED,
-        "downtime-limit": STILL_MS,
-    });
+    let mut parameters = gate::delay(mode.delay_ms());
+    parameters["max-bandwidth"] = json!(UNLIMITED);
+    parameters["downtime-limit"] = json!(STILL_MS);
     primary.execute("migrate-set-parameters", parameters)?;
     if let (Mode::Colo, Some([to, from])) = (mode, &links.packets) {
         add_secondary_filters(secondary, &to.1, &from.1)?;
@@ -134,7 +138,7 @@ fn arm(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links) -> Res
         (Mode::Colo, Some([to, from])) => (Some(&to.0), Some(&from.0)),
         _ => (None, None),
     };
-    add_comparer(primary, mode, to, from)?;
+    add_comparer(primary, mode, gate.as_ref(), [to, from])?;
     let disk = links.disk.map(|address| replication::copy(primary, secondary, address)).transpose()?;
     listen(secondary, &links.checkpoints.1)?;
     connect(primary, &links.checkpoints.0)?;
@@ -145,7 +149,11 @@ fn arm(primary: &Replica, secondary: &Replica, mode: Mode, links: &Links) -> Res
     }
     hold_packets_back(primary, mode)?;
     primary.execute("migrate-continue", json!({ "state": "pre-switchover" }))?;
-    wait_for_status(primary, secondary, "colo")
+    wait_for_status(primary, secondary, "colo")?;
+    if let Some(gate) = gate {
+        gate.begin();
+    }
+    Ok(())
 }
 
 /// The next migration stops the guest before its end, and waits to be told to go on.
@@ -229,12 +237,13 @@ fn add_object(replica: &Replica, object: Value) -> Result<()> {
     replica.execute("object-add", object).map(drop)
 }
 
-/// Everything that holds packets back but what leads them there.
+/// Everything that holds packets back but what leads them there. `streams` are those to the secondary and from it, where
+/// that runs.
 fn add_comparer(
     primary: &Replica,
     mode: Mode,
-    mirror: Option<&OwnedFd>,
-    from_secondary: Option<&OwnedFd>,
+    gate: Option<&Arc<Gate>>,
+    [mirror, from_secondary]: [Option<&OwnedFd>; 2],
 ) -> Result<()> {
     match from_secondary {
         Some(stream) => add_stream(primary, "compare1", stream)?,
@@ -255,10 +264,15 @@ fn add_comparer(
         "qom-type": "colo-compare", "id": "comp0", "iothread": "iothread1",
         "primary_in": "compare0-0", "secondary_in": "compare1", "outdev": "compare_out0",
     });
-    if mode == Mode::Kemari {
+    if let (Mode::Kemari, Some(gate)) = (mode, gate) {
         // A packet that has waited for 1 ms asks for a checkpoint; every 2 ms that is looked at.
         compare["compare_timeout"] = json!(1);
         compare["expired_scan_cycle"] = json!(2);
+        // It asks here, not QEMU itself.
+        let (waits, theirs) = UnixStream::pair().map_err(VmError::io("create", "socket"))?;
+        add_stream(primary, "waits0", &theirs.into())?;
+        compare["notify_dev"] = json!("waits0");
+        gate.listen(waits)?;
     }
     add_object(primary, compare)
 }
@@ -289,11 +303,12 @@ fn add_secondary_filters(secondary: &Replica, from_primary: &OwnedFd, to_primary
 /// Has a primary go on alone: ends the checkpoints, lets waiting packets go, and takes away what arming
 /// put there. What isn't there is no error: the secondary may have died at any moment.
 pub fn drop_protection(primary: &Replica) {
+    primary.set_gate(None);
     let left = primary.migration_status().is_ok_and(|status| status == "colo");
     if left {
         // The checkpoints' thread frees its timer as it ends, and looks at nobody who uses it then: QEMU was seen to crash here.
         // So it doesn't fire any more, and no packet whose time is over sets it; what waits is let go with the end.
-        let _ = primary.execute("migrate-set-parameters", json!({ "x-checkpoint-delay": NEVER_MS }));
+        let _ = primary.execute("migrate-set-parameters", gate::delay(NEVER_MS.into()));
         let quiet = json!({ "path": "/objects/comp0", "property": "compare_timeout", "value": NEVER_MS });
         let _ = primary.execute("qom-set", quiet);
         // Refused where QEMU noticed the other's end by itself.
@@ -328,7 +343,7 @@ pub fn drop_protection(primary: &Replica) {
 /// [`VmError::Pair`] where its guest doesn't run in time.
 pub fn promote(secondary: &Replica) -> Result<()> {
     replication::take_over(secondary);
-    secondary.set_held(false);
+    secondary.set_holder(None);
     secondary.execute("x-colo-lost-heartbeat", Value::Null)?;
     let until = Instant::now() + LIVE_WITHIN;
     while !secondary.is_running()? {
@@ -417,11 +432,17 @@ fn move_to(
     set_plain(target)
 }
 
-/// Asks for a checkpoint now.
+/// Asks for a checkpoint that begins as soon as one may.
 ///
 /// # Errors
 ///
 /// [`VmError::Qmp`].
 pub fn checkpoint_now(primary: &Replica, mode: Mode) -> Result<()> {
-    primary.execute("migrate-set-parameters", json!({ "x-checkpoint-delay": mode.delay_ms() })).map(drop)
+    match primary.gate() {
+        Some(gate) => {
+            gate.demand();
+            Ok(())
+        }
+        None => primary.execute("migrate-set-parameters", gate::delay(mode.delay_ms())).map(drop),
+    }
 }

@@ -5,13 +5,16 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use vtax_sys::NetNs;
 use vtax_sys::inherit::Inherit;
+use vtax_sys::sync::lock;
 use vtax_units::{Bytes, CpuSet};
 
 use super::disk::{ReplicatedDisk, Start};
+use super::gate::Gate;
 use crate::contract::{ROLE_KEY, ROLE_WITNESS, WITNESS_ADDRESS_KEY};
 use crate::error::{Result, VmError};
 use crate::guest::{GuestRoot, GuestTemplate};
@@ -65,6 +68,8 @@ pub struct ReplicaConfig {
 pub struct Replica {
     vm: Vm,
     disk: Option<ReplicatedDisk>,
+    /// By which checkpoints of its guest are asked for, where it is protected and its copy stands still.
+    gate: Mutex<Option<Arc<Gate>>>,
 }
 
 /// Whatever can be done with a virtual machine can be done with one of a pair.
@@ -131,7 +136,7 @@ impl Replica {
         };
         let vm =
             Vm::launch(Launch { name: config.name, qemu: template.qemu(), inherit, handler }, arguments)?;
-        Ok(Self { vm, disk: config.disk })
+        Ok(Self { vm, disk: config.disk, gate: Mutex::default() })
     }
 
     /// Throws away what the guest's agent has said here so far: what a guest says that only follows another
@@ -147,6 +152,18 @@ impl Replica {
         let mut bytes = [0; 16 << 10];
         while matches!(stream.read(&mut bytes), Ok(1..)) {}
         stream.set_nonblocking(false).map_err(failed())
+    }
+
+    /// From now on its checkpoints are asked for by this one only.
+    pub(super) fn set_gate(&self, gate: Option<Arc<Gate>>) {
+        let former = std::mem::replace(&mut *lock(&self.gate), gate);
+        if let Some(former) = former {
+            former.close();
+        }
+    }
+
+    pub(super) fn gate(&self) -> Option<Arc<Gate>> {
+        lock(&self.gate).clone()
     }
 
     /// The disk whose content must survive.
