@@ -4,7 +4,7 @@ use vtax_store::summary::{Better, Comparison, Doubt, Verdict};
 
 use crate::data::RunData;
 use crate::families::named;
-use crate::format::tick;
+use crate::format::{end, tick};
 use crate::metric::LIFECYCLE;
 
 /// What was compared, what was seen, what it means and how sure that is, in two or three sentences.
@@ -56,8 +56,8 @@ fn seen(ratio: f64, interval: Option<(f64, f64)>, label: &str) -> String {
         "The {label} was {}; trials vary, so the true difference may be anything from {} to {} (95 of 100 such \
          statements are right).",
         change(ratio),
-        change(low),
-        change(high)
+        end(low, change),
+        end(high, change)
     )
 }
 

@@ -51,9 +51,25 @@ pub(crate) fn tax(ratio: f64) -> String {
     format!("{}x", ratio_digits(ratio))
 }
 
+/// An end of a tax's interval that is this far from 1 says only that the trials differ too much.
+const FAR: f64 = 10_000.0;
+
+/// A tax that is an end of what is possible: `38x`, `> 10000x`.
+pub(crate) fn far_tax(ratio: f64) -> String {
+    format!("{}x", far_digits(ratio))
+}
+
+fn far_digits(ratio: f64) -> String {
+    match ratio {
+        r if r > FAR => format!("> {FAR}"),
+        r if r < 1.0 / FAR => format!("< {}", 1.0 / FAR),
+        r => ratio_digits(r),
+    }
+}
+
 /// The interval of a tax, as `0.98–1.06`.
 pub(crate) fn tax_range(low: f64, high: f64) -> String {
-    match (ratio_digits(low), ratio_digits(high)) {
+    match (far_digits(low), far_digits(high)) {
         (a, b) if a == b && low >= 1.995 => format!("{}–{}", digits(low), digits(high)),
         (a, b) => format!("{a}–{b}"),
     }
@@ -88,6 +104,22 @@ fn parts(ratio: f64, unit: &str) -> (String, &'static str) {
     }
 }
 
+/// [`parts`] of what is an end of an interval.
+fn end_parts(ratio: f64, unit: &str) -> (String, &'static str) {
+    let words = parts(ratio.clamp(1.0 / FAR, FAR), unit).1;
+    (end(ratio, |ratio| parts(ratio, unit).0), words)
+}
+
+/// An end of an interval in words, where one that is absurdly far says only that: `more than 10000x`.
+pub(crate) fn end(ratio: f64, words: impl Fn(f64) -> String) -> String {
+    let told = words(ratio.clamp(1.0 / FAR, FAR));
+    match ratio {
+        r if r > FAR => format!("more than {told}"),
+        r if r < 1.0 / FAR => format!("less than {told}"),
+        _ => told,
+    }
+}
+
 /// From how much to how much: `8.2x to 13x as much`, `5.0 % to 20 % less`, `between 6.0 % less and 49 % more`.
 pub(crate) fn span(low: f64, high: f64, unit: &str) -> String {
     let (numbers, words) = span_parts(low, high, unit);
@@ -107,9 +139,10 @@ pub(crate) fn much_within(ratio: f64, (low, high): (f64, f64), unit: &str) -> St
 
 /// Both ends, with the words behind them where they are the same.
 fn span_parts(low: f64, high: f64, unit: &str) -> (String, Option<&'static str>) {
-    let ((a, before), (b, behind)) = (parts(low, unit), parts(high, unit));
+    let ((a, before), (b, behind)) = (end_parts(low, unit), end_parts(high, unit));
     if before != behind || a.is_empty() != b.is_empty() {
-        return (format!("between {} and {}", much(low, unit), much(high, unit)), None);
+        let much = |number: &str, words| if number.is_empty() { words } else { format!("{number} {words}") };
+        return (format!("between {} and {}", much(&a, before.into()), much(&b, behind.into())), None);
     }
     match (a == b, before) {
         (true, _) if a.is_empty() => (before.to_owned(), None),
@@ -290,6 +323,12 @@ mod tests {
             assert_eq!(span(low, high, "req/s"), text);
         }
         assert_eq!(span(0.8, 0.95, "ns"), "5.0 % to 20 % shorter");
+        assert_eq!(span(4e-14, 1.2e13, "ns"), "less than 1/10000 to more than 10000x as long");
+        assert_eq!(span(0.9, 1.2e13, "ns"), "between 10 % shorter and more than 10000x as long");
+        assert_eq!(
+            [end(1e-9, change), end(1e9, change), end(1.1, change)],
+            ["less than 1/10000", "more than 10000x", "+10 %"]
+        );
         assert_eq!(much_within(10.5, (8.2, 13.0), "ns"), "10.5x as long (8.2x to 13x)");
         assert_eq!(
             much_within(1.01, (0.97, 1.04), "ns"),
@@ -327,6 +366,9 @@ mod tests {
         assert_eq!(tax(38.4), "38x");
         assert_eq!(tax_range(17.6, 18.4), "17.6–18.4");
         assert_eq!(tax_range(35.1, 41.4), "35–41");
+        assert_eq!(tax_range(0.0247, 1798.0), "0.0247–1798");
+        assert_eq!(tax_range(2.5e-6, 180_842.0), "< 0.0001–> 10000");
+        assert_eq!([far_tax(12_481_840.0), far_tax(1.2)], ["> 10000x", "1.20x"]);
         assert_eq!(tax(0.0123), "0.0123x");
         assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(utc(1_709_208_000_000), "2024-02-29 12:00:00 UTC");

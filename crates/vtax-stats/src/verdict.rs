@@ -213,12 +213,20 @@ fn undecided(ratio: &Ratio, (low, high): (f64, f64), edge: f64, levels: Levels) 
         Needed::Levels => "more trials would not tell, as they come out on two levels".to_owned(),
         Needed::Nothing => "more trials would not tell".to_owned(),
     };
+    if least < 1.0 / FAR && most > FAR {
+        return format!("anything is possible, so much do the trials differ; {what}");
+    }
     format!("anything from {} to {} is possible; {what}", change(least), change(most))
 }
+
+/// An end of an interval that is this far from 1 says only that the trials differ too much.
+const FAR: f64 = 10_000.0;
 
 /// `12 % more`, `3.1x as much`, `4 % less`.
 fn change(ratio: f64) -> String {
     match ratio {
+        r if r > FAR => format!("more than {FAR}x as much"),
+        r if r < 1.0 / FAR => format!("less than 1/{FAR} as much"),
         r if r >= 9.95 => format!("{r:.0}x as much"),
         r if r >= 2.0 => format!("{r:.1}x as much"),
         r if r <= 0.1 => format!("1/{:.0} as much", 1.0 / r),
@@ -320,6 +328,15 @@ mod tests {
         let starts = |better, text: &str| assert!(said(better).starts_with(text), "{}", said(better));
         starts(Direction::Lower, "anything from 10 % less to 25 % more is possible");
         starts(Direction::Higher, "anything from 20 % less to 11 % more is possible");
+    }
+
+    #[test]
+    fn ends_that_are_absurd_are_not_told() {
+        let reason = |low, high| judge(&ratio(low, high), 0.05).reason;
+        let starts = |said: String, text: &str| assert!(said.starts_with(text), "{said}");
+        starts(reason(2.5e-14, 1.2e13), "anything is possible, so much do the trials differ; ");
+        starts(reason(0.5, 1e7), "anything from 50 % less to more than 10000x as much is possible; ");
+        starts(reason(1e-9, 2.0), "anything from less than 1/10000 as much to 2.0x as much is possible; ");
     }
 
     #[test]

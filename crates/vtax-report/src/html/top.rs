@@ -8,7 +8,7 @@ use super::parts::{badge, close_table, head};
 use crate::chapter::Section;
 use crate::context::Context;
 use crate::data::RunData;
-use crate::format::{quantity, tax, tax_range, utc};
+use crate::format::{far_tax, quantity, tax, tax_range, utc};
 use crate::markup::Markup;
 use crate::metric::LIFECYCLE;
 use crate::plot;
@@ -167,7 +167,7 @@ fn line(row: &Row) -> Markup {
         if let Some(text) = corrected(c) {
             m.element("small", &[], &text);
         }
-        let shown = |name: &str, least: f64| format!("smallest tax {name} could show: {}", tax(least));
+        let shown = |name: &str, least: f64| format!("smallest tax {name} could show: {}", far_tax(least));
         if let Some(detectable) = c.detectable.filter(|_| c.verdict != Verdict::Worse) {
             m.element("small", &[], &shown("this, judged alone,", detectable));
         }
