@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -79,6 +79,9 @@ struct Program {
     folder: PathBuf,
     executable: PathBuf,
 }
+
+/// Most time for one program. The longest takes a third of that where nothing else runs.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// How a test program ended.
 struct Outcome {
@@ -203,10 +206,13 @@ fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Resul
     command.env("VTAX_SKIPPED", logs.join("skipped.txt"));
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     let started = Instant::now();
-    let status = command.status().with_context(|| format!("starting {command:?}"))?;
+    let (status, hung) = end_of(&mut command, LONGEST)?;
     let took = started.elapsed();
     let said = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-    let said = String::from_utf8_lossy(&said);
+    let mut said = String::from_utf8_lossy(&said).into_owned();
+    if let Some(threads) = hung {
+        said.push_str(&format!("\ntest program ... FAILED: no end in {LONGEST:?}; its threads: {threads}"));
+    }
     let (passed, failed) = count(&said, status.success());
     let _whole = printing.lock().unwrap_or_else(PoisonError::into_inner);
     println!("\n     Running {}\n{}", program.name, said.trim_end());
@@ -219,6 +225,28 @@ fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Resul
     let unsteady = said.lines().filter(|line| failed == 0 && line.ends_with(": UNSTEADY, run again"));
     let unsteady = unsteady.map(str::to_owned).collect();
     Ok(Outcome { program, passed, failed, took, wrong, unsteady })
+}
+
+/// How a program ends, which is killed where it takes longer than `longest`: its threads then.
+fn end_of(command: &mut Command, longest: Duration) -> Result<(ExitStatus, Option<String>)> {
+    let mut program = command.spawn().with_context(|| format!("starting {command:?}"))?;
+    let until = Instant::now() + longest;
+    while Instant::now() < until {
+        if let Some(status) = program.try_wait().context("waiting for a test")? {
+            return Ok((status, None));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let hung = threads(program.id());
+    program.kill().context("killing a test that hangs")?;
+    Ok((program.wait().context("waiting for a test")?, Some(hung)))
+}
+
+/// The names of a program's threads: cargo's harness names them after its tests, cut to 15 bytes.
+fn threads(program: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{program}/task")).into_iter().flatten().flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.map(|name| name.trim().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
 /// The lines of a program that failed which say what and where: its cases, and each panic with the first and the last lines of its message.
@@ -314,6 +342,19 @@ fn conclude(outcomes: &[Outcome], skipped: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_hangs_is_ended_and_named() {
+        let (status, hung) =
+            end_of(Command::new("sleep").arg("600"), Duration::from_millis(100)).expect("its end");
+        assert_eq!((status.success(), hung.as_deref()), (false, Some("sleep")));
+        let (status, hung) = end_of(&mut Command::new("true"), Duration::from_secs(60)).expect("its end");
+        assert_eq!((status.success(), hung), (true, None));
+        let said =
+            "running 2 tests\ntest a ... ok\n\ntest program ... FAILED: no end in 900s; its threads: b";
+        assert_eq!(count(said, false), (1, 1));
+        assert_eq!(wrong(said), ["test program ... FAILED: no end in 900s; its threads: b"]);
+    }
 
     #[test]
     fn a_test_program_is_told_from_what_else_cargo_builds() {

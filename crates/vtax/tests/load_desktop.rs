@@ -92,7 +92,8 @@ fn a_hostile_server_is_named_and_costs_little() {
         let mut told = String::new();
         child.stdout.take().expect("piped").read_to_string(&mut told).expect("text");
         let reaped = reap::wait(child).expect("its end");
-        assert_eq!(reaped.status.code(), Some(1), "nothing succeeded: {told}");
+        // Nothing succeeded; where the machine was too busy for the generator as well, that is said first.
+        assert!(matches!(reaped.status.code(), Some(1 | 3)), "{told}");
         let trouble = told.lines().find_map(|line| line.strip_prefix("trouble ")).unwrap_or_default();
         assert!(trouble.trim_start().starts_with(words), "{words}: {told}");
         let resident = reaped.resident_bytes_max;

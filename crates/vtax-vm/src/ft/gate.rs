@@ -154,9 +154,13 @@ mod tests {
         assert_eq!(line, r#"{"arguments":{"x-checkpoint-delay":1000},"execute":"migrate-set-parameters"}"#);
     }
 
+    fn is(gate: &Gate, state: impl Fn(&State) -> bool) -> bool {
+        state(&lock(&gate.state))
+    }
+
     fn wait_until(gate: &Gate, state: impl Fn(&State) -> bool) {
         let until = Instant::now() + PATIENCE;
-        while !state(&lock(&gate.state)) {
+        while !is(gate, &state) {
             assert!(Instant::now() < until, "{gate:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -177,7 +181,7 @@ mod tests {
         gate.runs();
         gate.stands_still();
         // Nothing waits now.
-        assert!(lock(&gate.state).open);
+        assert!(is(&gate, |state| state.open));
         gate.packet_waits();
         is_asked(&asked);
         assert!(asked.try_recv().is_err());
@@ -191,10 +195,10 @@ mod tests {
         is_asked(&asked);
         // It says so until the checkpoint begins, and the next packet may before the copy's start is heard of.
         gate.packet_waits();
-        assert_eq!((lock(&gate.state).open, lock(&gate.state).wanted), (false, false));
+        assert!(is(&gate, |state| !state.open && !state.wanted));
         gate.runs();
         gate.packet_waits();
-        assert_eq!((lock(&gate.state).open, lock(&gate.state).wanted), (false, true));
+        assert!(is(&gate, |state| !state.open && state.wanted));
         gate.stands_still();
         is_asked(&asked);
         assert!(asked.try_recv().is_err());
@@ -214,7 +218,7 @@ mod tests {
         is_asked(&asked);
         gate.runs();
         gate.stands_still();
-        assert!(lock(&gate.state).open);
+        assert!(is(&gate, |state| state.open));
     }
 
     #[test]

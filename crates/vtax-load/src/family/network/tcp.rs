@@ -170,10 +170,19 @@ pub(super) fn set_up(stream: &TcpStream, setup: &SocketOptions) -> Result<(), Ne
     };
     set().map_err(|e| NetworkError::system("set a socket's buffers")(e.into()))?;
     match &setup.congestion {
-        Some(name) => sockopt::set_tcp_congestion(stream, name).map_err(|e| {
-            NetworkError::system("set the congestion control (is its kernel module loaded?)")(e.into())
-        }),
+        Some(name) => sockopt::set_tcp_congestion(stream, name)
+            .map_err(|e| NetworkError::system(congestion_refused(e))(e.into())),
         None => Ok(()),
+    }
+}
+
+/// What was tried, and why the kernel may have refused it (kernel document `ip-sysctl`).
+fn congestion_refused(error: Errno) -> &'static str {
+    match error {
+        Errno::PERM => {
+            "set the congestion control (without root only those of net.ipv4.tcp_allowed_congestion_control)"
+        }
+        _ => "set the congestion control (is its kernel module loaded?)",
     }
 }
 
@@ -409,6 +418,12 @@ mod tests {
 
     use super::super::{NetworkSpec, NetworkTestKind};
     use super::*;
+
+    #[test]
+    fn who_may_not_set_a_congestion_control_is_not_sent_after_modules() {
+        assert!(congestion_refused(Errno::PERM).contains("tcp_allowed_congestion_control"));
+        assert!(congestion_refused(Errno::NOENT).contains("module"));
+    }
 
     #[test]
     fn what_comes_before_the_receiver_runs_counts() {
