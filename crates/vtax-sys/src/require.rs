@@ -89,7 +89,8 @@ fn skip(reason: &str) {
     let Some(list) = std::env::var_os(SKIPPED) else { return };
     // Where the test is in a root of its own there is no such file, and it was said above.
     if let Ok(mut list) = std::fs::File::options().append(true).open(list) {
-        let _ = writeln!(list, "{}", reason.replace('\n', " "));
+        // In one piece, as other programs write to it too.
+        let _ = list.write_all(format!("{}\n", reason.replace('\n', " ")).as_bytes());
     }
 }
 

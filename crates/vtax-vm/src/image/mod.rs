@@ -170,10 +170,14 @@ fn sweep(images: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vtax_sys::require::installed;
+
+    /// By their paths: those of administrators are not in everybody's `PATH`.
+    const TOOLS: [&str; 3] = ["/usr/bin/dpkg-query", "/usr/sbin/mke2fs", "/usr/sbin/debugfs"];
 
     #[test]
     fn the_shell_with_all_it_needs_is_an_image_that_is_made_once() {
-        if !Path::new("/usr/bin/dpkg-query").is_file() || mke2fs().is_err() {
+        if !installed(&TOOLS) {
             return;
         }
         let (dir, tree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -183,7 +187,7 @@ mod tests {
             ImageContents { programs: vec!["/bin/sh".into()], trees: vec![tree.path().to_owned()] };
         let made = root_image(&cache, &contents).unwrap();
         assert!(made.taken.is_some() && made.packages.iter().any(|p| p.starts_with("libc6:")), "{made:?}");
-        let listed = command("debugfs").args(["-R", "ls -l /etc"]).arg(&made.path).output().unwrap();
+        let listed = command(TOOLS[2]).args(["-R", "ls -l /etc"]).arg(&made.path).output().unwrap();
         assert!(String::from_utf8_lossy(&listed.stdout).contains("passwd"), "{listed:?}");
         let again = root_image(&cache, &contents).unwrap();
         assert_eq!((again.taken, &again.path), (None, &made.path));
@@ -193,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_program_in_a_directory_of_its_own_finds_the_hosts_libraries() {
-        if !Path::new("/usr/bin/dpkg-query").is_file() || mke2fs().is_err() {
+        if !installed(&TOOLS) {
             return;
         }
         let (dir, tree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
