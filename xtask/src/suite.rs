@@ -80,7 +80,7 @@ struct Program {
     executable: PathBuf,
 }
 
-/// Most time for one program. The longest takes a third of that where nothing else runs.
+/// Most time for one program: half of what all of them together take.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// How a test program ended.
