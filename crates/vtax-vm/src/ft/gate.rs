@@ -149,6 +149,15 @@ mod tests {
         (gate, packets, asked, qmp)
     }
 
+    /// The same once the first checkpoint has been asked for.
+    fn protected() -> (Arc<Gate>, UnixStream, Receiver<String>, crate::qmp::Qmp) {
+        let (gate, packets, asked, qmp) = gate();
+        gate.begin();
+        gate.stands_still();
+        is_asked(&asked);
+        (gate, packets, asked, qmp)
+    }
+
     fn is_asked(asked: &Receiver<String>) {
         let line = asked.recv_timeout(PATIENCE).unwrap();
         assert_eq!(line, r#"{"arguments":{"x-checkpoint-delay":1000},"execute":"migrate-set-parameters"}"#);
@@ -168,10 +177,7 @@ mod tests {
 
     #[test]
     fn a_packet_waits_until_the_copy_stands_still() {
-        let (gate, mut packets, asked, _qmp) = gate();
-        gate.begin();
-        gate.stands_still();
-        is_asked(&asked);
+        let (gate, mut packets, asked, _qmp) = protected();
         gate.runs();
         packets.write_all(b"\0\0\0\x0dDO_CHECKPOINT").unwrap();
         wait_until(&gate, |state| state.wanted);
@@ -189,10 +195,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_is_heard_of_before_the_copy_starts_waits_as_well() {
-        let (gate, _packets, asked, _qmp) = gate();
-        gate.begin();
-        gate.stands_still();
-        is_asked(&asked);
+        let (gate, _packets, asked, _qmp) = protected();
         // It says so until the checkpoint begins, and the next packet may before the copy's start is heard of.
         gate.packet_waits();
         assert!(is(&gate, |state| !state.open && !state.wanted));
@@ -206,10 +209,7 @@ mod tests {
 
     #[test]
     fn what_is_demanded_during_a_checkpoint_gets_the_next_one() {
-        let (gate, _packets, asked, _qmp) = gate();
-        gate.begin();
-        gate.stands_still();
-        is_asked(&asked);
+        let (gate, _packets, asked, _qmp) = protected();
         gate.demand();
         gate.demand();
         gate.runs();
