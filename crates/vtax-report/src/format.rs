@@ -1,5 +1,7 @@
 //! Numbers for people: three significant digits, one unit, one style everywhere.
 
+use vtax_stats::FAR;
+
 /// A value with its unit, as `24.1k req/s`, `1.23 ms`, `41.2 µs/req`, `0.4 %`.
 pub(crate) fn quantity(value: f64, unit: &str) -> String {
     match unit {
@@ -51,9 +53,6 @@ pub(crate) fn tax(ratio: f64) -> String {
     format!("{}x", ratio_digits(ratio))
 }
 
-/// An end of a tax's interval that is this far from 1 says only that the trials differ too much.
-const FAR: f64 = 10_000.0;
-
 /// A tax that is an end of what is possible: `38x`, `> 10000x`.
 pub(crate) fn far_tax(ratio: f64) -> String {
     format!("{}x", far_digits(ratio))
@@ -71,6 +70,8 @@ fn far_digits(ratio: f64) -> String {
 pub(crate) fn tax_range(low: f64, high: f64) -> String {
     match (far_digits(low), far_digits(high)) {
         (a, b) if a == b && low >= 1.995 => format!("{}–{}", digits(low), digits(high)),
+        // A sign before a number and a dash don't go together.
+        (a, b) if low < 1.0 / FAR || high > FAR => format!("{a} to {b}"),
         (a, b) => format!("{a}–{b}"),
     }
 }
@@ -367,7 +368,7 @@ mod tests {
         assert_eq!(tax_range(17.6, 18.4), "17.6–18.4");
         assert_eq!(tax_range(35.1, 41.4), "35–41");
         assert_eq!(tax_range(0.0247, 1798.0), "0.0247–1798");
-        assert_eq!(tax_range(2.5e-6, 180_842.0), "< 0.0001–> 10000");
+        assert_eq!(tax_range(2.5e-6, 180_842.0), "< 0.0001 to > 10000");
         assert_eq!([far_tax(12_481_840.0), far_tax(1.2)], ["> 10000x", "1.20x"]);
         assert_eq!(tax(0.0123), "0.0123x");
         assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");

@@ -46,4 +46,4 @@ pub use scalability::{Load, NoScalability, Parameter, Peak, Scalability, scalabi
 pub use settled::settled;
 pub use steady::{MIN_SERIES, NoSteadyState, Steady, steady};
 pub use student::t_quantile;
-pub use verdict::{ALPHA, Doubt, Judgement, Verdict, judge, verdict_of};
+pub use verdict::{ALPHA, Doubt, FAR, Judgement, Verdict, judge, verdict_of};

@@ -214,13 +214,13 @@ fn undecided(ratio: &Ratio, (low, high): (f64, f64), edge: f64, levels: Levels) 
         Needed::Nothing => "more trials would not tell".to_owned(),
     };
     if least < 1.0 / FAR && most > FAR {
-        return format!("anything is possible, so much do the trials differ; {what}");
+        return format!("anything is possible, as the trials differ too much; {what}");
     }
     format!("anything from {} to {} is possible; {what}", change(least), change(most))
 }
 
-/// An end of an interval that is this far from 1 says only that the trials differ too much.
-const FAR: f64 = 10_000.0;
+/// A ratio above this, or below its inverse, is told as beyond it where it is an end of an interval: the trials differ too much for a number.
+pub const FAR: f64 = 10_000.0;
 
 /// `12 % more`, `3.1x as much`, `4 % less`.
 fn change(ratio: f64) -> String {
@@ -334,7 +334,7 @@ mod tests {
     fn ends_that_are_absurd_are_not_told() {
         let reason = |low, high| judge(&ratio(low, high), 0.05).reason;
         let starts = |said: String, text: &str| assert!(said.starts_with(text), "{said}");
-        starts(reason(2.5e-14, 1.2e13), "anything is possible, so much do the trials differ; ");
+        starts(reason(2.5e-14, 1.2e13), "anything is possible, as the trials differ too much; ");
         starts(reason(0.5, 1e7), "anything from 50 % less to more than 10000x as much is possible; ");
         starts(reason(1e-9, 2.0), "anything from less than 1/10000 as much to 2.0x as much is possible; ");
     }

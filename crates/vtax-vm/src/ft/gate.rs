@@ -1,10 +1,9 @@
 //! When a checkpoint may begin: never while the copy is still being stopped.
 //!
 //! QEMU starts the copy after each checkpoint, and it is stopped again ([`super::Mode::runs_both`]). QEMU counts a guest as stopped as
-//! soon as it has been asked to stop, while its CPUs still run (`do_vm_stop` in QEMU's `system/cpus.c`). A checkpoint that came in
-//! between was loaded under a running CPU: the copy was broken, and QEMU at times waited for that CPU for ever. So QEMU doesn't begin
-//! checkpoints on its own when a packet waits. It says so here, and is asked for one once the copy stands still. Only its timer, for a
-//! guest that says nothing, is its own.
+//! soon as it has been asked to stop, while its CPUs still run (`do_vm_stop` in QEMU's `system/cpus.c`). A checkpoint that comes in
+//! between is loaded under a running CPU, which can break the copy (`docs/fault-tolerance.md`). So QEMU begins no checkpoint by itself
+//! when a packet waits. It says so here, and is asked for one once the copy stands still. Only its timer still begins checkpoints by itself.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -48,7 +47,7 @@ enum Stage {
 }
 
 impl Gate {
-    /// The QEMU that takes `primary` is asked. `arguments` are those of QMP's `migrate-set-parameters`.
+    /// `primary` sends the primary's QEMU commands; `arguments` are those of QMP's `migrate-set-parameters`.
     pub(super) fn new(primary: Orders, arguments: Value) -> Arc<Self> {
         Arc::new(Self { primary, arguments, state: Mutex::default() })
     }
