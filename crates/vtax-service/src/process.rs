@@ -134,7 +134,7 @@ fn command(recipe: &Recipe, context: &StartContext, mark: &str) -> Command {
         new_session: true,
         most_files: true,
         appear_as: recipe.identity.appear_as(),
-        die_with_parent: context.die_with_starter,
+        death_signal: context.die_with_starter.then_some(Signal::KILL),
     }
     .apply(&mut command);
     command

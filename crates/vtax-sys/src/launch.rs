@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::process::Signal;
+
 /// What a child does between fork and exec, in this order: session, file limit, identity, death signal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Launch {
@@ -17,9 +19,9 @@ pub struct Launch {
     /// exec, no capability (`user_namespaces(7)`). For programs that refuse to run as uid 0
     /// where uid 0 is the only one there is.
     pub appear_as: Option<(u32, u32)>,
-    /// Die by SIGKILL when the *thread* that starts the child ends (`PR_SET_PDEATHSIG`), so start
+    /// Get this signal when the *thread* that starts the child ends (`PR_SET_PDEATHSIG`), so start
     /// it from a thread that outlives it.
-    pub die_with_parent: bool,
+    pub death_signal: Option<Signal>,
 }
 
 impl Launch {
@@ -49,9 +51,8 @@ impl Launch {
         if let Some(maps) = maps {
             maps.enter()?;
         }
-        if self.die_with_parent {
-            // SAFETY: PR_SET_PDEATHSIG takes one integer and changes only the calling process.
-            check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) })?;
+        if self.death_signal.is_some() {
+            rustix::process::set_parent_process_death_signal(self.death_signal)?;
             // SAFETY: no arguments, cannot fail.
             let now = unsafe { libc::getppid() };
             if u32::try_from(now) != Ok(parent) {
@@ -125,7 +126,7 @@ mod tests {
     fn a_new_session_is_led_by_the_child() {
         let mut command = Command::new("cat");
         command.arg("/proc/self/stat");
-        Launch { new_session: true, most_files: true, die_with_parent: true, ..Launch::default() }
+        Launch { new_session: true, most_files: true, death_signal: Some(Signal::KILL), ..Launch::default() }
             .apply(&mut command);
         let output = command.output().expect("cat runs");
         let stat = String::from_utf8(output.stdout).expect("ASCII");

@@ -503,12 +503,17 @@ fn of_two_jobs_for_the_same_nodes_the_second_waits_and_then_runs() {
         until_ grep -q trial-started run/hosts/n1/journal.jsonl
         $vtax run plan.yaml --on slurm --hosts 3 --wait 120 --out other & second=$!
         until_ waiting; echo 'the second waits'; ls other/hosts 2>&1
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 120 --out third & third=$!
+        queued() { squeue -h -n vtax-$third | grep -q .; }
+        until_ queued; kill -9 $third
+        gone() { ! queued && ! pgrep -f job-name=vtax-$third; }
+        until_ gone; echo 'the third is out of the queue'
         wait $first; echo \"first: $?\"
         wait $second; echo \"second: $?\"
         squeue -h; nothing_left";
     let output = lab.run("", script);
     let told = text(&output);
-    expect(&output, 0, &["the second waits", "first: 0", "second: 0", "nothing is left"]);
+    expect(&output, 0, &["the second waits", "the third is out of the queue", "first: 0", "second: 0", "nothing is left"]);
     let complete = |names: &[&str]| -> Vec<(String, String)> {
         names.iter().map(|n| (format!("hosts/{n}"), "complete".to_owned())).collect()
     };

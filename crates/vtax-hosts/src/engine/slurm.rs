@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use vtax_sys::launch::Launch;
 
 use super::{Engine, Machine};
 use crate::error::HostsError;
@@ -49,7 +50,8 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Waits until Slurm has given all the nodes, or until it is `interrupted`, which is asked ten times a second.
+    /// Waits until Slurm has given all the nodes, or until it is `interrupted`, which is asked ten times a second. The job ends with
+    /// the *thread* that calls this, however that ends.
     ///
     /// # Errors
     ///
@@ -162,6 +164,8 @@ fn holding(options: &SlurmOptions) -> Command {
     command.args(["sh", "-c", HOLD]);
     // A group of its own: Ctrl-C at the terminal must not take the nodes away before their ends have come to an end.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    // One that still waits for nodes reads no input, so the end of that doesn't reach it. At SIGTERM it takes its job back.
+    Launch { death_signal: Some(Signal::TERM), ..Launch::default() }.apply(&mut command);
     command
 }
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::{Pid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use vtax_hosts::exit_code;
 use vtax_sys::launch::Launch;
 use vtax_sys::signals::SignalFd;
@@ -39,7 +39,7 @@ pub(super) fn vtax(arguments: &[OsString], signals: &SignalFd) -> Result<ChildEx
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).process_group(0);
     // Whatever ends this process ends the run as well: this thread, which starts it, waits for its end.
-    Launch { die_with_parent: true, ..Launch::default() }.apply(&mut command);
+    Launch { death_signal: Some(Signal::KILL), ..Launch::default() }.apply(&mut command);
     let mut child = command.spawn().context("start a run").host_cannot()?;
     let stderr = child.stderr.take();
     let reader = std::thread::spawn(move || stderr.map(pass_on));
