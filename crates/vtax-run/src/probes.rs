@@ -39,6 +39,7 @@ pub(crate) struct Probes {
     pub(crate) host_start: HostState,
     /// One for each system under test, in the testbed's order.
     accounts: Vec<Account>,
+    start: Marks,
     /// CPUs of all systems under test.
     pub(crate) sut_cpus: CpuSet,
     /// Where the generator is on these CPUs, too.
@@ -92,13 +93,18 @@ struct Account {
     hypervisor: Option<Hypervisor>,
     /// Of processes outside of it that carry its packets.
     carriers: Option<Probe>,
-    start: Mark,
 }
 
-/// A system under test at one moment: as it sees itself, and, where it has them, its hypervisor and what carries its packets.
+/// A system under test at one moment: as it sees itself and from outside.
 pub(crate) struct Mark {
     inner: Snapshot,
-    outer: Option<Snapshot>,
+    outside: Outside,
+}
+
+/// A system under test as the host sees it, where there is something to see: its hypervisor, and what carries its packets.
+#[derive(Default)]
+struct Outside {
+    hypervisor: Option<Snapshot>,
     carriers: Option<Snapshot>,
 }
 
@@ -123,6 +129,27 @@ impl Marks {
     pub(crate) fn disks_until(&self, end: &Self) -> (u64, u64) {
         let first = self.0.first().zip(end.0.first());
         first.map_or((0, 0), |(start, end)| start.disks_until(end))
+    }
+
+    /// The first marks of all systems, from looks that have yet to be made: all from outside, then all from inside. A guest takes
+    /// time to answer. What its hypervisor does meanwhile, and while others answer, would else be nobody's, and so a stranger's.
+    fn first(
+        outside: impl Iterator<Item = Result<Outside, String>>,
+        inner: impl Iterator<Item = Result<Snapshot, String>>,
+    ) -> Result<Self, String> {
+        let outside: Vec<_> = outside.collect::<Result<_, _>>()?;
+        let both = inner.zip(outside);
+        both.map(|(inner, outside)| Ok(Mark { inner: inner?, outside })).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Later marks, for the same reason the other way round.
+    fn later(
+        inner: impl Iterator<Item = Result<Snapshot, String>>,
+        outside: impl Iterator<Item = Result<Outside, String>>,
+    ) -> Result<Self, String> {
+        let inner: Vec<_> = inner.collect::<Result<_, _>>()?;
+        let both = inner.into_iter().zip(outside);
+        both.map(|(inner, outside)| Ok(Mark { inner, outside: outside? })).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -151,27 +178,14 @@ impl WholeRun {
 }
 
 impl Account {
-    /// Takes the first snapshots, and notes the clocks that they were taken by.
-    fn open(
-        agent: &Client,
-        (sut, carriers): (&Sut, Vec<u32>),
-        (every, workers): (Nanos, &Workers),
-        clocks: &mut BTreeMap<String, i64>,
-    ) -> Result<Self, String> {
-        let name = role(sut.node.name()).to_owned();
-        let mut hypervisor = Hypervisor::start(&sut.node, every, workers)?;
+    fn open(sut: &Sut, carriers: Vec<u32>, (every, workers): (Nanos, &Workers)) -> Result<Self, String> {
         let carriers = (!carriers.is_empty()).then(|| Probe::new(Scope::Processes(carriers)));
-        let mut carriers = carriers.transpose().map_err(|e| chain(&e))?;
-        // The inner snapshot last and, at the end, first: it is the one that takes time in a guest.
-        let carried = snapshot(&mut carriers)?;
-        let outer = hypervisor.as_mut().map(Hypervisor::snapshot).transpose()?;
-        let hypervisor_clock = outer.as_ref().map(|outer| unix_ns() - outer.at.0.cast_signed());
-        let (inner, clock) = with_clock(agent)?;
-        let start = Mark { inner, outer, carriers: carried };
-        let account = Self { name, cpus: sut.cpus.clone(), hypervisor, carriers, start };
-        clocks.insert(account.name.clone(), clock);
-        clocks.extend(hypervisor_clock.map(|clock| (account.hypervisor_name(), clock)));
-        Ok(account)
+        Ok(Self {
+            name: role(sut.node.name()).to_owned(),
+            cpus: sut.cpus.clone(),
+            hypervisor: Hypervisor::start(&sut.node, every, workers)?,
+            carriers: carriers.transpose().map_err(|e| chain(&e))?,
+        })
     }
 
     fn hypervisor_name(&self) -> String {
@@ -181,10 +195,10 @@ impl Account {
         }
     }
 
-    fn mark(&mut self, agent: &Client) -> Result<Mark, String> {
-        let inner = agent.snapshot().map_err(|e| chain(&e))?;
-        let outer = self.hypervisor.as_mut().map(Hypervisor::snapshot).transpose()?;
-        Ok(Mark { inner, outer, carriers: snapshot(&mut self.carriers)? })
+    fn look_from_outside(&mut self) -> Result<Outside, String> {
+        let carriers = self.carriers.as_mut().map(|probe| probe.snapshot().map_err(|e| chain(&e)));
+        let hypervisor = self.hypervisor.as_mut().map(Hypervisor::snapshot);
+        Ok(Outside { carriers: carriers.transpose()?, hypervisor: hypervisor.transpose()? })
     }
 
     fn between(&self, start: &Mark, end: &Mark, requests: u64) -> CpuBreakdown {
@@ -194,9 +208,10 @@ impl Account {
     /// What was seen of it between two marks.
     fn hosting<'a>(&'a self, start: &'a Mark, end: &'a Mark) -> Hosting<'a> {
         let inner = Interval { start: &start.inner, end: &end.inner };
+        let (start, end) = (&start.outside, &end.outside);
         let carriers = start.carriers.as_ref().zip(end.carriers.as_ref());
         let runtime = carriers.map(|(start, end)| Interval { start, end });
-        match (&self.hypervisor, &start.outer, &end.outer) {
+        match (&self.hypervisor, &start.hypervisor, &end.hypervisor) {
             // What a user-mode Linux accounts is a part of what its processes take of the host.
             (Some(Hypervisor { of_uml: true, .. }), Some(start), Some(end)) => {
                 Hosting::Processes { node: Interval { start, end }, runtime }
@@ -219,8 +234,10 @@ impl Account {
     }
 }
 
-fn snapshot(probe: &mut Option<Probe>) -> Result<Option<Snapshot>, String> {
-    probe.as_mut().map(|probe| probe.snapshot().map_err(|e| chain(&e))).transpose()
+/// All these systems now.
+fn marks(accounts: &mut [Account], agents: &[Client]) -> Result<Marks, String> {
+    let inner = agents.iter().take(accounts.len()).map(|agent| agent.snapshot().map_err(|e| chain(&e)));
+    Marks::later(inner, accounts.iter_mut().map(Account::look_from_outside))
 }
 
 /// QEMU, or a user-mode Linux, as the host sees it.
@@ -263,30 +280,26 @@ impl Probes {
         let guests = testbed.nodes().any(|node| node.vm().is_some());
         let workers = others.filter(|_| guests).map(Others::workers).unwrap_or_default();
         let mut host = HostProbe::new(sut_cpus.clone()).map_err(|e| chain(&e))?;
+        let (_, client_clock) = with_clock(client)?;
+        let mut clocks = BTreeMap::from([(role(testbed.client.name()).to_owned(), client_clock)]);
+        // Only the first system can have any.
+        let mut carriers = testbed.path_processes();
+        let open = |sut| Account::open(sut, std::mem::take(&mut carriers), (every, &workers));
+        let mut accounts = testbed.suts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let host_start = host.read().map_err(|e| chain(&e))?;
         let everything_is_there = testbed.allocation.client.overlaps(&sut_cpus);
         let run = everything_is_there.then(|| WholeRun::start(&workers)).transpose()?;
-        let (_, client_clock) = with_clock(client)?;
-        let mut clocks = BTreeMap::from([(role(testbed.client.name()).to_owned(), client_clock)]);
-        let mut accounts = Vec::with_capacity(suts.len());
-        let mut carriers = testbed.path_processes();
-        for (agent, sut) in suts.iter().zip(&testbed.suts) {
-            // Only the first system can have any.
-            let carriers = std::mem::take(&mut carriers);
-            accounts.push(Account::open(agent, (sut, carriers), (every, &workers), &mut clocks)?);
-        }
+        let start = first_marks(&mut accounts, suts, &mut clocks)?;
         let clock = FrequencyWatch::start(&sut_cpus);
         let (frequencies, series) = (Vec::new(), Vec::new());
-        Ok(Self { host, host_start, accounts, sut_cpus, run, clock, frequencies, series, clocks })
+        Ok(Self { host, host_start, accounts, start, sut_cpus, run, clock, frequencies, series, clocks })
     }
 
     /// The first system under test now; `suts` are the agents of all.
     pub(crate) fn mark(&mut self, suts: &[Client]) -> Result<Marks, String> {
         // Of those on other CPUs nothing has to be known.
         let count = if share_cpus(&self.accounts) { self.accounts.len() } else { 1 };
-        let marked =
-            self.accounts.iter_mut().zip(suts).take(count).map(|(account, agent)| account.mark(agent));
-        marked.collect::<Result<_, _>>().map(Marks)
+        marks(&mut self.accounts[..count], suts)
     }
 
     /// CPU time of the first system between two marks by layer, spent on that many requests.
@@ -301,14 +314,12 @@ impl Probes {
         suts: &[Client],
         answered: &Answered<'_>,
     ) -> Result<(CpuTime, HostState), String> {
-        let marks = self.accounts.iter_mut().zip(suts).map(|(account, agent)| account.mark(agent));
-        let ends = marks.collect::<Result<Vec<Mark>, String>>()?;
-        let mut cpu = self.account(&ends, answered);
-        if let Some(run) = &self.run {
-            cpu.run = Some(run.used_until(&WholeRun::look(&run.workers)?, &self.sut_cpus));
-        }
-        self.frequencies = self.clock.take().map(FrequencyWatch::stop).unwrap_or_default();
+        let ends = marks(&mut self.accounts, suts)?;
+        let run_end = self.run.as_ref().map(|run| WholeRun::look(&run.workers)).transpose()?;
         let host_end = self.host.read().map_err(|e| chain(&e))?;
+        let mut cpu = self.account(&ends, answered);
+        cpu.run = self.run.as_ref().zip(run_end).map(|(run, end)| run.used_until(&end, &self.sut_cpus));
+        self.frequencies = self.clock.take().map(FrequencyWatch::stop).unwrap_or_default();
         for (account, agent) in self.accounts.iter_mut().zip(suts) {
             account.close(agent, &mut self.series)?;
         }
@@ -317,22 +328,22 @@ impl Probes {
     }
 
     /// What each system used from the first snapshots to these, and all that the cell measures together.
-    fn account(&self, ends: &[Mark], answered: &Answered<'_>) -> CpuTime {
-        if let ([only], [end]) = (self.accounts.as_slice(), ends) {
-            let whole = only.between(&only.start, end, answered.whole);
+    fn account(&self, ends: &Marks, answered: &Answered<'_>) -> CpuTime {
+        if let ([only], [start], [end]) = (self.accounts.as_slice(), &*self.start.0, &*ends.0) {
+            let whole = only.between(start, end, answered.whole);
             return CpuTime { whole, each: Vec::new(), run: None };
         }
         let requests = |name: &str| answered.each.iter().find(|(of, _)| of == name).map_or(0, |(_, n)| *n);
-        let of_each = self.accounts.iter().zip(ends);
+        let of_each = self.accounts.iter().zip(self.start.0.iter().zip(&ends.0));
         let found = if share_cpus(&self.accounts) {
-            let seen = of_each.map(|(account, end)| {
-                let hosting = account.hosting(&account.start, end);
+            let seen = of_each.map(|(account, (start, end))| {
+                let hosting = account.hosting(start, end);
                 (hosting, requests(&account.name))
             });
             break_down_shared(&seen.collect::<Vec<_>>(), &self.sut_cpus)
         } else {
             of_each
-                .map(|(account, end)| account.between(&account.start, end, requests(&account.name)))
+                .map(|(account, (start, end))| account.between(start, end, requests(&account.name)))
                 .collect()
         };
         let own: Vec<&CpuBreakdown> = found.iter().take(answered.systems).collect();
@@ -357,6 +368,30 @@ fn of_first(accounts: &[Account], start: &Marks, end: &Marks, requests: u64) -> 
         [(only, _)] => break_down(only, cpus, requests),
         several => break_down_shared(several, cpus).into_iter().next().unwrap_or_default(),
     }
+}
+
+/// The first marks of all systems, and the clocks that they were taken by.
+fn first_marks(
+    accounts: &mut [Account],
+    agents: &[Client],
+    clocks: &mut BTreeMap<String, i64>,
+) -> Result<Marks, String> {
+    let names: Vec<_> = accounts.iter().map(|account| account.name.clone()).collect();
+    let mut of_hypervisors = BTreeMap::new();
+    let outside = accounts.iter_mut().map(|account| {
+        let seen = account.look_from_outside()?;
+        let clock = seen.hypervisor.as_ref().map(|seen| unix_ns() - seen.at.0.cast_signed());
+        of_hypervisors.extend(clock.map(|clock| (account.hypervisor_name(), clock)));
+        Ok(seen)
+    });
+    let inner = agents.iter().zip(names).map(|(agent, name)| {
+        let (inner, clock) = with_clock(agent)?;
+        clocks.insert(name, clock);
+        Ok(inner)
+    });
+    let marks = Marks::first(outside, inner)?;
+    clocks.extend(of_hypervisors);
+    Ok(marks)
 }
 
 /// A node's snapshot and its clock: a guest has one of its own, and its answer is as old as half of the time
@@ -397,12 +432,12 @@ mod tests {
     }
 
     fn mark(inner: Snapshot) -> Mark {
-        Mark { inner, outer: None, carriers: None }
+        Mark { inner, outside: Outside::default() }
     }
 
     fn account(name: &str) -> Account {
         let cpus = CpuSet::of([1]);
-        Account { name: name.to_owned(), cpus, hypervisor: None, carriers: None, start: mark(nothing()) }
+        Account { name: name.to_owned(), cpus, hypervisor: None, carriers: None }
     }
 
     #[test]
@@ -425,6 +460,46 @@ mod tests {
         // A stranger's 150 ms are told beside.
         let noise = found(&together, &seen(&[], 870, 60));
         assert!((noise.foreign - 0.15).abs() < 1e-9 && is_too_much(&noise, false), "{noise:?}");
+    }
+
+    /// A host with one CPU, on which guests that answer slowly are all that runs, each for an equal part of the time.
+    #[test]
+    fn what_guests_take_to_answer_is_no_strangers() {
+        let (guests, answer) = (6, Nanos(20 * MS));
+        let clock = std::cell::Cell::new(Nanos::ZERO);
+        let host = || {
+            let cpu = CpuTimes { cpu: 1, user: clock.get(), ..CpuTimes::default() };
+            HostState {
+                snapshot: Snapshot { at: clock.get(), cpus: vec![cpu], ..Snapshot::default() },
+                ..HostState::default()
+            }
+        };
+        let inner = || {
+            (0..guests).map(|_| {
+                clock.set(Nanos(clock.get().0 + answer.0));
+                Ok(Snapshot::default())
+            })
+        };
+        let outside = || {
+            (0..guests).map(|_| {
+                let task = TaskTimes { id: 1, user: Nanos(clock.get().0 / guests), ..TaskTimes::default() };
+                Ok(Outside {
+                    hypervisor: Some(Snapshot { tasks: vec![task], ..host().snapshot }),
+                    ..Outside::default()
+                })
+            })
+        };
+        let (host_start, start) = (host(), Marks::first(outside(), inner()).unwrap());
+        clock.set(Nanos(clock.get().0 + 300 * MS));
+        let (end, host_end) = (Marks::later(inner(), outside()).unwrap(), host());
+        let of = |(start, end): (&Mark, &Mark)| {
+            let [start, end] = [start, end].map(|mark| mark.outside.hypervisor.as_ref().unwrap());
+            let node = Interval { start, end };
+            break_down(&Hosting::Processes { node, runtime: None }, &CpuSet::default(), 0).total().0
+        };
+        let ours = start.0.iter().zip(&end.0).map(of).sum();
+        let noise = disturbance(&host_start, &host_end, &CpuSet::of([1]), Nanos(ours));
+        assert_eq!((noise.foreign, noise.reasons), (0.0, Vec::new()), "{ours} ns of {:?}", noise.time);
     }
 
     #[test]

@@ -513,7 +513,11 @@ fn of_two_jobs_for_the_same_nodes_the_second_waits_and_then_runs() {
         squeue -h; nothing_left";
     let output = lab.run("", script);
     let told = text(&output);
-    expect(&output, 0, &["the second waits", "the third is out of the queue", "first: 0", "second: 0", "nothing is left"]);
+    expect(
+        &output,
+        0,
+        &["the second waits", "the third is out of the queue", "first: 0", "second: 0", "nothing is left"],
+    );
     let complete = |names: &[&str]| -> Vec<(String, String)> {
         names.iter().map(|n| (format!("hosts/{n}"), "complete".to_owned())).collect()
     };
