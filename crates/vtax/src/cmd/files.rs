@@ -1,6 +1,7 @@
 //! Files that arguments name: runs that are read, results that are written.
 
-use std::io::{self, ErrorKind};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
 use vtax_report::Report;
@@ -18,9 +19,15 @@ pub(super) fn write_output(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), F
     std::fs::write(path, bytes).map_err(|error| not_written(path, error))
 }
 
+/// Writes a file that an argument names, and that must not be there yet.
+pub(super) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    let opened = File::options().write(true).create_new(true).open(path);
+    opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| not_written(path, error))
+}
+
 /// Why a file that an argument names isn't written. A directory that is missing is the argument's fault, and so is a file that is
 /// there where a new one was asked for.
-pub(super) fn not_written(path: &Path, error: io::Error) -> Failure {
+fn not_written(path: &Path, error: io::Error) -> Failure {
     let exit = match error.kind() {
         ErrorKind::NotFound | ErrorKind::AlreadyExists => Exit::BadInput,
         _ => Exit::HostCannot,
@@ -43,6 +50,11 @@ mod tests {
         assert!(refused.to_string().starts_with("cannot write "), "{refused}");
         let path = scratch.path().join("file");
         write_output(&path, "text").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "text");
+        assert_eq!(write_new(&path, "other").unwrap_err().exit(), Exit::BadInput);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "text");
+        let path = scratch.path().join("new");
+        write_new(&path, "text").unwrap();
         assert_eq!(std::fs::read_to_string(path).unwrap(), "text");
     }
 }

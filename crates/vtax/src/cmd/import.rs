@@ -7,6 +7,7 @@ use anyhow::Context;
 use vtax_plan::har;
 use vtax_units::{counted, printable};
 
+use crate::cmd::files::write_new;
 use crate::exit::{Classify, Exit, Outcome};
 use crate::out;
 
@@ -54,11 +55,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .with_context(|| format!("importing {}", args.file.display()))
         .bad_input()?;
     match &args.out {
-        Some(path) => {
-            let file = std::fs::File::options().write(true).create_new(true).open(path);
-            let written = file.and_then(|mut file| file.write_all(imported.plan.as_bytes()));
-            written.with_context(|| format!("writing {}", path.display())).bad_input()?;
-        }
+        Some(path) => write_new(path, &imported.plan)?,
         None => out::text(&imported.plan)?,
     }
     let mut text = format!("{} to {}\n", counted(imported.requests, "request"), imported.host);

@@ -2,18 +2,17 @@
 
 mod ask;
 
-use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use vtax_plan::draft::{Draft, Question, Subject, words};
 use vtax_units::Nanos;
 
 use self::ask::{Asking, NoAnswer};
-use crate::cmd::files::not_written;
+use crate::cmd::files::write_new;
 use crate::cmd::run::shell_word;
-use crate::exit::{Classify, Exit, Failure, Outcome};
+use crate::exit::{Classify, Exit, Outcome};
 use crate::out;
 
 /// Write a first plan: on a terminal five questions are asked, of which each may be answered by an option instead.
@@ -128,19 +127,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let text = draft.text();
     vtax_plan::parse(&file.to_string_lossy(), text.as_bytes(), &[] as &[&str])?;
-    write(&file, &text)?;
+    write_new(&file, &text)?;
     let name = shell_word(&file);
     out::text(&format!(
         "{name} is written\n  vtax check {name}   what it would do, how long it takes\n  \
          vtax run {name}     measure, and write a report\n"
     ))?;
     Ok(Exit::Done)
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    let opened = OpenOptions::new().write(true).create_new(true).open(file);
-    let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| not_written(file, error))
 }
 
 /// The limit of the 99th percentile where nothing is said.

@@ -16,6 +16,7 @@ use vtax_topology::frr::Daemon;
 use vtax_topology::graph;
 use vtax_units::Nanos;
 
+use crate::cmd::files::write_output;
 use crate::exit::{Classify, Exit, Failure, Outcome};
 use crate::out;
 use socket::{Answer, Ask};
@@ -198,8 +199,7 @@ fn capture(args: &CaptureArgs) -> Outcome {
     let answer = socket::ask(&args.name.name, &Ask::Capture { node, interface, duration: args.duration })?;
     let Answer::Captured { pcap } = answer else { return finish(answer) };
     let bytes = BASE64_STANDARD.decode(pcap).context("read what was captured").host_cannot()?;
-    let path = &args.output;
-    std::fs::write(path, &bytes).with_context(|| format!("write {}", path.display())).host_cannot()?;
+    write_output(&args.output, &bytes)?;
     if let Some(after) = vtax_router::full_after(&bytes) {
         // The capture itself may go to standard output.
         let _ = writeln!(std::io::stderr(), "ended after {:.1} s, at 4 MiB", after.as_secs_f64());
@@ -231,9 +231,7 @@ fn draw(args: &GraphArgs) -> Outcome {
         if args.svg { graph::svg(&blueprint, drawn.name()) } else { graph::dot(&blueprint, drawn.name()) };
     match &args.output {
         None => out::text(&text)?,
-        Some(path) => {
-            std::fs::write(path, text).with_context(|| format!("write {}", path.display())).host_cannot()?;
-        }
+        Some(path) => write_output(path, text)?,
     }
     Ok(Exit::Done)
 }

@@ -17,6 +17,7 @@ use vtax_units::{Nanos, Rate};
 use super::output::millis;
 use super::request_load::RequestSpec;
 use super::requests::RequestArgs;
+use crate::cmd::files::write_output;
 use crate::exit::{Classify, Outcome};
 
 /// Users of remote desktops (RFB) who type, scroll, drag and watch: a request is an action, its answer the marker on the screen. On each
@@ -146,7 +147,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let picture = lock(&picture).take();
     if let (Some(path), Some(picture)) = (&args.picture, picture) {
         let png = STANDARD.decode(picture).context("the picture").host_cannot()?;
-        std::fs::write(path, png).with_context(|| format!("writing {}", path.display())).host_cannot()?;
+        write_output(path, png)?;
     }
     Ok(exit)
 }
