@@ -1,5 +1,7 @@
 //! Ctrl-C and its relatives: the first asks for an orderly end, the second ends the process.
 
+use std::time::{Duration, Instant};
+
 use rustix::event::{PollFd, PollFlags, poll};
 use vtax_run::Stop;
 use vtax_sys::signals::SignalFd;
@@ -7,20 +9,29 @@ use vtax_sys::signals::SignalFd;
 use crate::exit::Exit;
 use crate::front::ENDING;
 
+/// Signals that come so soon after the first ask for the same. What stops a service or a job (`systemctl stop`, `scancel`) sends one to
+/// each of its processes, and the front process passes its own on.
+const SAME: Duration = Duration::from_millis(500);
+
 /// Has the first signal ask the run to stop, and the second end the process, and with it
 /// everything in its namespaces. Call it before any other thread is started.
 pub(crate) fn stop_on_signals(stop: &Stop) -> anyhow::Result<()> {
     let signals = SignalFd::new(&ENDING)?;
     let stop = stop.clone();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
+        let mut first: Option<Instant> = None;
         loop {
             let mut fds = [PollFd::new(&signals, PollFlags::IN)];
             // An interrupted poll is asked again.
             let _ = poll(&mut fds, None);
             while let Ok(Some(_)) = signals.next() {
+                if first.is_some_and(|first| first.elapsed() < SAME) {
+                    continue;
+                }
                 if stop.asked() {
                     end_at_once();
                 }
+                first = Some(Instant::now());
                 stop.ask();
             }
         }

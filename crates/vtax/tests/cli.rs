@@ -288,9 +288,31 @@ fn without_namespaces_loopback_is_measured() {
 
 #[test]
 fn ctrl_c_stops_cleanly_and_the_run_can_be_resumed() {
-    if !need(&[Need::Root]) {
-        return;
+    if need(&[Need::Root]) {
+        stopped_by("-INT", |front| vec![front.to_string()]);
     }
+}
+
+/// As `systemctl stop` and `scancel` do.
+#[test]
+fn a_signal_to_each_process_stops_as_cleanly() {
+    if need(&[Need::Root]) {
+        stopped_by("-TERM", |front| {
+            let children = std::fs::read_to_string(format!("/proc/{front}/task/{front}/children"));
+            let children = children.expect("its children");
+            let all: Vec<_> =
+                children.split_whitespace().map(str::to_owned).chain([front.to_string()]).collect();
+            assert_eq!(
+                all.len(),
+                3,
+                "the front process, the controller, and who watches over control groups"
+            );
+            all
+        });
+    }
+}
+
+fn stopped_by(signal: &str, whom: impl Fn(u32) -> Vec<String>) {
     let scratch = Scratch::new();
     let slow = plan("[native]", "[http]").replace("300ms", "2s").replace("repeat: 1", "repeat: 3");
     let plan = scratch.file("plan.yaml", &slow);
@@ -302,7 +324,7 @@ fn ctrl_c_stops_cleanly_and_the_run_can_be_resumed() {
         .spawn()
         .expect("vtax starts");
     std::thread::sleep(std::time::Duration::from_millis(1500));
-    let signalled = Command::new("kill").args(["-INT", &front.id().to_string()]).status().expect("kill runs");
+    let signalled = Command::new("kill").arg(signal).args(whom(front.id())).status().expect("kill runs");
     assert!(signalled.success());
     let output = front.wait_with_output().expect("it ends");
     expect(&output, 130, &["interrupted", "vtax run --resume"]);
