@@ -104,9 +104,11 @@ impl Moments {
     }
 }
 
+/// Trials of which the journal has the whole line: one without its newline was torn, and is none that was finished.
 fn finished_trials(run: &Path) -> usize {
     let journal = std::fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
-    journal.lines().filter(|line| line.contains("\"trial-ended\"")).count()
+    let whole = journal.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.filter(|line| line.contains("\"trial-ended\"")).count()
 }
 
 /// The front process's only child that isn't the keeper is the controller.
