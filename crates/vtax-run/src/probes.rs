@@ -132,7 +132,7 @@ impl Marks {
     }
 
     /// The first marks of all systems, from looks that have yet to be made: all from outside, then all from inside. A guest takes
-    /// time to answer. What its hypervisor does meanwhile, and while others answer, would else be nobody's, and so a stranger's.
+    /// time to answer. What its hypervisor does meanwhile, and while other guests answer, would otherwise count as other processes'.
     fn first(
         outside: impl Iterator<Item = Result<Outside, String>>,
         inner: impl Iterator<Item = Result<Snapshot, String>>,

@@ -164,7 +164,7 @@ fn holding(options: &SlurmOptions) -> Command {
     command.args(["sh", "-c", HOLD]);
     // A group of its own: Ctrl-C at the terminal must not take the nodes away before their ends have come to an end.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    // One that still waits for nodes reads no input, so the end of that doesn't reach it. At SIGTERM it takes its job back.
+    // While it waits for nodes, `srun` reads no input and doesn't notice its end. At SIGTERM it cancels its job.
     Launch { death_signal: Some(Signal::TERM), ..Launch::default() }.apply(&mut command);
     command
 }
