@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use vtax_probe::noise::HostProbe;
 use vtax_sys::cgroup::{Limits, RunGroups};
 use vtax_sys::check::{Check, State, name};
-use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::controller::ControllerOptions;
 use vtax_sys::mount::{self, Overlay};
 use vtax_sys::netlink::{
     BridgeOptions, Mac, Netlink, Request, Tbf, Veth, VethEnd, add_tbf, create_bridge, create_veth,
@@ -146,7 +146,7 @@ fn inside_checks(options: ControllerOptions) -> Result<Vec<Check>, SysError> {
     let mut groups = RunGroups::of_this_process();
     let keeper = groups.make()?;
     let inside_groups = groups.clone();
-    let controller = start_controller(options, move |_| {
+    let controller = keeper.start_controller(options, move |_| {
         let lines: Vec<Line> = in_namespaces(inside_groups).into_iter().map(Line::from).collect();
         let text = serde_json::to_vec(&lines).unwrap_or_default();
         u8::from(std::io::Write::write_all(&mut std::fs::File::from(write), &text).is_err())

@@ -14,7 +14,7 @@ use vtax_agent::message::{Event, Provisioning, ServiceId};
 use vtax_lab::{Isolation, Lab, LabOptions};
 use vtax_plan::model::{CommandService, Ready, Service, ServiceKind};
 use vtax_sys::cgroup::{Limits, RunGroups, sweep};
-use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::controller::ControllerOptions;
 use vtax_sys::require::{Need, need};
 use vtax_sys::spawn::Spawn;
 use vtax_sys::{Namespaces, ProcessExit};
@@ -122,7 +122,7 @@ fn groups_hold_and_go() {
     let name = groups.name().to_owned();
     assert!(groups.oci_path("sut").is_some_and(|p| p.starts_with('/') && p.ends_with("/sut")));
     let inside = groups.clone();
-    let ended = start_controller(ControllerOptions::for_this_process(), move |_| {
+    let ended = keeper.start_controller(ControllerOptions::for_this_process(), move |_| {
         let limits = Limits { cpus: Some(CpuSet::of([0])), memory: Some(Bytes::from_mib(32)) };
         let node = inside.node("sut", &limits).unwrap();
         let enforced = node.enforced().unwrap();

@@ -15,7 +15,7 @@ use vtax_lab::{CpuHalf, Isolation, Lab, LabError, LabOptions, Node, Slot, Testbe
 use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, PathKind};
 use vtax_sys::ProcessExit;
 use vtax_sys::cgroup::RunGroups;
-use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::controller::ControllerOptions;
 use vtax_sys::require::{Need, complete, need};
 use vtax_testkit::build_undisturbed;
 use vtax_testkit::residue::Snapshot;
@@ -317,7 +317,7 @@ fn busy_front() {
     let mut groups = RunGroups::of_this_process();
     let keeper = groups.make().unwrap();
     let inside = groups.clone();
-    let controller = start_controller(ControllerOptions::for_this_process(), move |_| {
+    let controller = keeper.start_controller(ControllerOptions::for_this_process(), move |_| {
         let mut lab = Lab::new(options(Some(inside), Isolation::Namespaces)).unwrap();
         loop {
             for kind in [EnvironmentKind::Native, EnvironmentKind::Container] {

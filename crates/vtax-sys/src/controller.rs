@@ -23,6 +23,8 @@ use crate::refusal;
 
 /// Exit code of a controller that panicked: a bug.
 const PANICKED: u8 = 70;
+/// What the front process sends once those who must know of the controller do.
+const GO: u8 = b'!';
 
 /// How the controller is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +61,8 @@ pub struct Inside {
 #[derive(Debug)]
 pub struct Controller {
     pidfd: PidFd,
-    /// Never written: its end tells the controller that the front process is gone.
-    _life: OwnedFd,
+    /// Its end tells the controller that the front process is gone.
+    life: OwnedFd,
     reaped: bool,
 }
 
@@ -135,6 +137,15 @@ fn threads() -> usize {
 /// [`SysError::HasThreads`] where this process has more than one thread, and
 /// [`SysError::NamespacesRefused`] with reason and way out where the host refuses.
 pub fn start_controller(options: ControllerOptions, main: impl FnOnce(Inside) -> u8) -> Result<Controller> {
+    start_known_controller(options, |_| (), main)
+}
+
+/// As [`start_controller`], and `introduce` gets the controller before `main` runs there.
+pub(crate) fn start_known_controller(
+    options: ControllerOptions,
+    introduce: impl FnOnce(&PidFd),
+    main: impl FnOnce(Inside) -> u8,
+) -> Result<Controller> {
     let threads = threads();
     if threads != 1 {
         return Err(SysError::HasThreads { threads });
@@ -155,7 +166,10 @@ pub fn start_controller(options: ControllerOptions, main: impl FnOnce(Inside) ->
         run_inside(options, ids, world, report_out, main)
     };
     drop((front, report_out));
-    let mut controller = Controller { pidfd: PidFd::new(child.pid, child.pidfd), _life: life, reaped: false };
+    let mut controller = Controller { pidfd: PidFd::new(child.pid, child.pidfd), life, reaped: false };
+    introduce(&controller.pidfd);
+    // One that has ended before says why.
+    let _ = rustix::io::write(&controller.life, &[GO]);
     match read_report(&report_in) {
         None => Ok(controller),
         Some((stage, error)) => {
@@ -194,6 +208,9 @@ fn run_inside(
         crate::mount::proc(Path::new("/proc")).map_err(|e| (Stage::Proc, plain(&e)))?;
         Ok(host_proc)
     });
+    if settled.is_ok() && !may_go(&front) {
+        end_process(PANICKED);
+    }
     let host_proc = settled.unwrap_or_else(|(stage, error)| {
         let errno = error.raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
         let bytes = [stage as u8, errno[0], errno[1], errno[2], errno[3]];
@@ -206,6 +223,17 @@ fn run_inside(
     let code = catch_unwind(AssertUnwindSafe(|| main(inside))).unwrap_or(PANICKED);
     let _ = io::Write::flush(&mut io::stdout());
     end_process(code)
+}
+
+/// Waits for the front process's word to begin; false where it is gone.
+fn may_go(front: &OwnedFd) -> bool {
+    let mut byte = [0_u8; 1];
+    loop {
+        match rustix::io::read(front, &mut byte) {
+            Err(rustix::io::Errno::INTR) => {}
+            read => return read == Ok(1),
+        }
+    }
 }
 
 /// What the kernel said, without the rest.

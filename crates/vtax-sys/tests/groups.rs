@@ -3,7 +3,9 @@
 //! Not under the test harness, which has threads: the keeper is forked from a process with one.
 #![allow(clippy::print_stdout, reason = "a test's report")]
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use vtax_sys::cgroup::{Limits, RunGroups, start_time, sweep};
@@ -25,6 +27,7 @@ fn main() {
     the_keeper_is_there_before_the_groups();
     without_a_keeper_the_groups_go_too();
     a_killed_owner_leaves_nothing();
+    groups_go_only_when_nobody_can_make_more();
     what_a_lost_keeper_leaves_is_swept();
     println!("ok");
 }
@@ -55,7 +58,7 @@ fn several_groups_are_held_together() {
     let name = groups.name().to_owned();
     let keeper = groups.make().unwrap();
     let inside = groups.clone();
-    let ended = start_controller(ControllerOptions::for_this_process(), move |_| {
+    let ended = keeper.start_controller(ControllerOptions::for_this_process(), move |_| {
         if !inside.holds_memory() {
             assert!(inside.with_shared_memory("systems", Bytes::from_mib(64)).is_err());
             return 0;
@@ -92,7 +95,7 @@ fn limits_are_enforced_and_go() {
     let keeper = groups.make().unwrap();
     println!("{} {:?}", groups.describe(), groups.notes());
     let inside = groups.clone();
-    let ended = start_controller(ControllerOptions::for_this_process(), move |_| {
+    let ended = keeper.start_controller(ControllerOptions::for_this_process(), move |_| {
         let limits = Limits { cpus: Some(CpuSet::of([0])), memory: Some(Bytes::from_mib(64)) };
         let node = inside.node("sut", &limits).unwrap();
         let enforced = node.enforced().unwrap();
@@ -135,8 +138,8 @@ fn front() -> (vtax_sys::controller::Controller, String) {
     let options = ControllerOptions { user_namespace: false, own_session: true };
     let front = start_controller(options, |_| {
         let mut groups = RunGroups::of_this_process();
-        let _keeper = groups.make().unwrap();
-        let inner = start_controller(options, |_| {
+        let keeper = groups.make().unwrap();
+        let inner = keeper.start_controller(options, |_| {
             let node = groups.node("sut", &Limits::default()).unwrap();
             sleeper().start(|pid| node.attach(pid)).unwrap();
             rustix::io::write(&child_out, groups.name().as_bytes()).unwrap();
@@ -157,7 +160,7 @@ fn a_killed_owner_leaves_nothing() {
     let keeper = groups.make().unwrap();
     let (out, child_out) = rustix::pipe::pipe().unwrap();
     let inside = groups.clone();
-    let controller = start_controller(ControllerOptions::for_this_process(), move |_| {
+    let controller = keeper.start_controller(ControllerOptions::for_this_process(), move |_| {
         let node = inside.node("sut", &Limits::default()).unwrap();
         sleeper().start(|pid| node.attach(pid)).unwrap();
         rustix::io::write(&child_out, b"!").unwrap();
@@ -167,19 +170,38 @@ fn a_killed_owner_leaves_nothing() {
     rustix::io::read(&out, &mut [0_u8; 1]).unwrap();
     assert_eq!(named(groups.name()).is_empty(), groups_none(&groups));
     drop(controller);
-    let name = groups.name().to_owned();
     // Only the pipe is closed, as when the front process is killed.
     drop(keeper);
     let until = Instant::now() + Duration::from_secs(10);
-    while !named(&name).is_empty() {
-        assert!(Instant::now() < until, "the keeper removed nothing");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    expect_removed(groups.name(), until);
     vtax_sys::signals::become_subreaper().unwrap();
     while vtax_sys::signals::reap_all().is_empty() {
         assert!(Instant::now() < until, "the keeper didn't end");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+fn expect_removed(name: &str, until: Instant) {
+    while !named(name).is_empty() {
+        assert!(Instant::now() < until, "the keeper removed nothing");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A controller that has let go of all its files and goes on, as one does for a moment when it is killed.
+fn groups_go_only_when_nobody_can_make_more() {
+    let mut groups = RunGroups::of_this_process();
+    let keeper = groups.make().unwrap();
+    let controller = keeper.start_controller(ControllerOptions::for_this_process(), |_| {
+        // The files of vtax are closed where another program is started.
+        let failed = Command::new("sleep").arg("1000").exec();
+        panic!("{failed}")
+    });
+    drop(keeper);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(named(groups.name()).is_empty(), groups_none(&groups), "removed too early");
+    drop(controller);
+    expect_removed(groups.name(), Instant::now() + Duration::from_secs(10));
 }
 
 /// As by kill -9 right after the first of them was made: before that there is nothing to remove.

@@ -8,7 +8,7 @@ pub mod star;
 
 use vtax_lab::{Lab, LabError, Testbed, TestbedSpec};
 use vtax_sys::cgroup::RunGroups;
-use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::controller::ControllerOptions;
 use vtax_sys::{Failure, ProcessExit};
 
 /// A result of this crate: its errors are the lab's.
@@ -25,7 +25,7 @@ pub fn in_controller(mode: ControllerOptions, work: impl FnOnce(RunGroups)) -> R
     let mut groups = RunGroups::of_this_process();
     let keeper = groups.make().during(what)?;
     let inside = groups.clone();
-    let ended = start_controller(mode, move |_| {
+    let ended = keeper.start_controller(mode, move |_| {
         work(inside);
         0
     });

@@ -13,7 +13,7 @@ use vtax_lab::{
 };
 use vtax_sys::SysError;
 use vtax_sys::cgroup::{RunGroups, sweep};
-use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::controller::ControllerOptions;
 
 use crate::{Result, While};
 
@@ -76,7 +76,7 @@ pub fn measure_star(agent: &Path, count: usize) -> Result<StarTimes> {
     let open = File::open(agent).map_err(|e| SysError::call("open", agent.display().to_string(), e));
     let program = open.during(what)?;
     options.agent_program = format!("/proc/self/fd/{}", program.as_raw_fd()).into();
-    let controller = start_controller(ControllerOptions::for_this_process(), move |_| {
+    let controller = keeper.start_controller(ControllerOptions::for_this_process(), move |_| {
         let _held = &program;
         let timed = Lab::new(options).and_then(|mut lab| {
             let before = start.elapsed().as_secs_f64();

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use vtax_sys::cgroup::{RunGroups, sweep};
-use vtax_sys::controller::{Controller, ControllerOptions, Inside, start_controller};
+use vtax_sys::controller::{Controller, ControllerOptions, Inside};
 use vtax_sys::signals::SignalFd;
 use vtax_sys::{ProcessExit, SysError};
 
@@ -38,7 +38,7 @@ pub(crate) fn in_controller(main: impl Fn(ControllerScope, &RunGroups) -> Exit) 
     let mut groups = RunGroups::of_this_process();
     let keeper = groups.make().context("watch over control groups").host_cannot()?;
     let options = ControllerOptions::for_this_process();
-    let outcome = match start_controller(options, |inside| {
+    let outcome = match keeper.start_controller(options, |inside| {
         within_limits_of_host(|| main(ControllerScope::Inside(inside), &groups)).code()
     }) {
         Ok(controller) => attend(controller, &signals),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use vtax_lab::ft::{PairMode, PairSpec, PairTask};
 use vtax_sys::cgroup::RunGroups;
-use vtax_sys::controller::{ControllerOptions, start_controller};
+use vtax_sys::controller::ControllerOptions;
 use vtax_testkit::residue::Snapshot;
 use vtax_units::Bytes;
 use vtax_vm::ft::Mode;
@@ -27,7 +27,7 @@ pub(crate) fn front(qemu: &Qemu) {
     let mut groups = RunGroups::of_this_process();
     let keeper = groups.make().unwrap();
     let inside = groups.clone();
-    let controller = start_controller(ControllerOptions::for_this_process(), move |own| {
+    let controller = keeper.start_controller(ControllerOptions::for_this_process(), move |own| {
         own.end_with_front().unwrap();
         let mut world = World::new(template, inside);
         let mut spec = PairSpec::new("sut", PairMode::Checkpoints(Mode::Kemari), PairTask::Witness);

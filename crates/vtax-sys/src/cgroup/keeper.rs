@@ -2,7 +2,11 @@
 //!
 //! Control groups are the one thing that outlives the controller's namespaces. A small process
 //! outside of them waits at a pipe whose other end only the front process and the controller
-//! hold; when both are gone, even by kill -9, it cleans up and ends.
+//! hold. When both have let go of it, even by kill -9, it waits for the controller's end, cleans up and ends.
+//!
+//! The end of the pipe is not yet the end of the controller: a process that exits closes its files first, and only then does
+//! the kernel kill what else is in its PID namespace (`do_exit` of Linux's kernel/exit.c). Until then an OCI runtime there goes
+//! on making groups.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -10,8 +14,9 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::RunGroups;
+use super::{RunGroups, tree};
 use crate::clone::{Namespaces, end_process, fork_into};
+use crate::controller::{Controller, ControllerOptions, Inside, start_known_controller};
 use crate::error::{Context, Result, SysError};
 use crate::pidfd::{PidFd, ProcessExit};
 
@@ -51,6 +56,27 @@ impl Keeper {
         self.process.pid()
     }
 
+    /// [`start_controller`](crate::controller::start_controller) for the run whose groups these are: none of them is removed
+    /// for good while something in the controller's namespaces may still make one.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn start_controller(
+        &self,
+        options: ControllerOptions,
+        main: impl FnOnce(Inside) -> u8,
+    ) -> Result<Controller> {
+        start_known_controller(options, |controller| self.tell(controller), main)
+    }
+
+    /// Tells the keeper which process the controller is. One that was killed can't be told, and is no reason not to start:
+    /// the front process then removes the groups.
+    fn tell(&self, controller: &PidFd) {
+        let identity = Identity::of(controller.pid()).to_bytes();
+        let _ = self.life.as_ref().map(|life| rustix::io::write(life, &identity));
+    }
+
     /// Waits until the keeper has removed the groups. The controller must have ended.
     ///
     /// # Errors
@@ -72,15 +98,54 @@ impl Keeper {
     }
 }
 
+/// A process, named for good: its id alone may be another's by the time that it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    pid: i32,
+    /// In clock ticks since boot; 0 where it can't be known.
+    started: u64,
+}
+
+impl Identity {
+    const BYTES: usize = 12;
+
+    fn of(pid: i32) -> Self {
+        Self { pid, started: tree::start_time(pid).unwrap_or(0) }
+    }
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.pid.to_ne_bytes());
+        bytes[4..].copy_from_slice(&self.started.to_ne_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let [a, b, c, d, started @ ..] = bytes;
+        Self { pid: i32::from_ne_bytes([a, b, c, d]), started: u64::from_ne_bytes(started) }
+    }
+
+    /// The process, where it is still this one.
+    fn hold(self) -> Option<PidFd> {
+        let held = PidFd::open(self.pid).ok()?;
+        (Self::of(self.pid) == self).then_some(held)
+    }
+}
+
 fn keep(end: &OwnedFd, groups: &RunGroups) -> ! {
     let settled = settle(end);
-    // Reads nothing but the end of file.
+    let mut controller = None;
     while settled.is_ok() {
-        match rustix::io::read(end, &mut [0_u8; 1]) {
-            Ok(0) => break,
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => break,
+        let mut told = [0_u8; Identity::BYTES];
+        match rustix::io::read(end, &mut told) {
+            Ok(Identity::BYTES) => controller = Identity::from_bytes(told).hold(),
+            Err(rustix::io::Errno::INTR) => {}
+            _ => break,
         }
+    }
+    if let Some(controller) = controller {
+        // One that doesn't end has something in its namespaces that can't be killed: the groups without it can go.
+        let _ = controller.ended_within(PATIENCE);
     }
     end_process(u8::from(groups.remove(PATIENCE).is_err()))
 }
@@ -97,4 +162,18 @@ fn settle(end: &OwnedFd) -> Result<()> {
     drop(null);
     crate::fds::close_all_but(&[end]).context("close", "descriptors")?;
     rustix::process::chdir(c"/").context("go to", "/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_more_than_its_id() {
+        let own = Identity::of(std::process::id().cast_signed());
+        assert_eq!(Identity::from_bytes(own.to_bytes()), own);
+        assert_eq!(own.hold().map(|held| held.pid()), Some(own.pid));
+        assert!(Identity { started: own.started + 1, ..own }.hold().is_none(), "an id given anew");
+        assert!(Identity { pid: 0, started: 0 }.hold().is_none());
+    }
 }
