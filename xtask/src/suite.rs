@@ -32,23 +32,15 @@ const COMPUTE: &[&str] = &[
     "xtask",
 ];
 
-/// Programs that mostly wait, and whose trials need not count: for what a host that is lost keeps, for a queue, for packages.
-const WAIT: &[&str] = &["vtax tests/many.rs", "vtax tests/newcomer.rs"];
+/// Programs that compare the processes, control groups and files of the machine before and after a run, which must be
+/// none of another program's runs.
+const LIST: &[&str] =
+    &["vtax tests/residue.rs", "vtax-lab tests/fault_tolerance/main.rs", "vtax-lab tests/lab.rs"];
 
-/// Programs that compare the processes, interfaces and files of the machine before and after a run, which must be none
-/// of another program's runs.
-const LIST: &[&str] = &[
-    "vtax tests/residue.rs",
-    "vtax-lab tests/fault_tolerance/main.rs",
-    "vtax-lab tests/lab.rs",
-    "vtax-lab tests/paths.rs",
-];
-
-/// The programs by what may run beside them.
+/// The programs by what may run beside them: two of `measure`, then one of `list` and one of `compute`.
 #[derive(Default)]
 struct Lanes {
     measure: Vec<Program>,
-    wait: Vec<Program>,
     list: Vec<Program>,
     compute: Vec<Program>,
 }
@@ -58,7 +50,6 @@ impl Lanes {
         let mut lanes = Self::default();
         for program in programs {
             let lane = match program.name.as_str() {
-                name if WAIT.contains(&name) => &mut lanes.wait,
                 name if LIST.contains(&name) => &mut lanes.list,
                 _ if COMPUTE.contains(&program.package.as_str()) => &mut lanes.compute,
                 _ => &mut lanes.measure,
@@ -120,11 +111,14 @@ pub(crate) fn run() -> Result<()> {
     let skipped = logs.join("skipped.txt");
     std::fs::write(&skipped, "").with_context(|| format!("writing {}", skipped.display()))?;
     let printing = Mutex::new(());
-    let run = |programs: Vec<Program>, low: bool| -> Result<Vec<Outcome>> {
-        programs.into_iter().map(|program| test(program, low, &logs, &printing)).collect()
+    let run = |programs: &Mutex<std::vec::IntoIter<Program>>, low: bool| -> Result<Vec<Outcome>> {
+        let next = || programs.lock().unwrap_or_else(PoisonError::into_inner).next();
+        std::iter::from_fn(next).map(|program| test(program, low, &logs, &printing)).collect()
     };
-    let mut outcomes = beside(|| run(lanes.measure, false), || run(lanes.wait, false))?;
-    outcomes.extend(beside(|| run(lanes.list, false), || run(lanes.compute, true))?);
+    let [measure, list, compute] =
+        [lanes.measure, lanes.list, lanes.compute].map(|lane| Mutex::new(lane.into_iter()));
+    let mut outcomes = beside(|| run(&measure, false), || run(&measure, false))?;
+    outcomes.extend(beside(|| run(&list, false), || run(&compute, true))?);
     for failed in outcomes.iter_mut().filter(|outcome| outcome.failed > 0) {
         let again = test(failed.program.clone(), false, &logs, &printing)?;
         let mut unsteady = if again.failed == 0 { std::mem::take(&mut failed.wrong) } else { Vec::new() };
@@ -384,19 +378,18 @@ mod tests {
             executable: PathBuf::new(),
         };
         let others = ["vtax tests/cli.rs", "vtax-stats src/lib.rs"];
-        let all = [WAIT, LIST, &others].concat();
+        let all = [LIST, &others].concat();
         let lanes = Lanes::of(all.into_iter().map(named).collect());
         let names = |lane: Vec<Program>| lane.into_iter().map(|program| program.name).collect::<Vec<_>>();
         assert_eq!(names(lanes.measure), ["vtax tests/cli.rs"]);
         assert_eq!(names(lanes.compute), ["vtax-stats src/lib.rs"]);
-        assert_eq!(names(lanes.wait), WAIT);
         assert_eq!(names(lanes.list), LIST);
     }
 
     /// Else a program that was renamed would run beside what it disturbs.
     #[test]
     fn every_program_that_is_named_is_there() {
-        for name in [WAIT, LIST].concat() {
+        for name in LIST {
             let (package, source) = name.split_once(' ').expect("a package and its source");
             assert!(root().join("crates").join(package).join(source).exists(), "{name}");
         }

@@ -301,11 +301,17 @@ fn open_vswitch(lab: &mut Lab) {
         );
         stage.end();
     }
-    let left = Snapshot::take().since(&before);
-    let left: Vec<_> =
-        left.iter().filter(|(kind, _)| ["interface", "mount", "file"].contains(kind)).collect();
+    let left = left_in_these_namespaces(&before);
     // The lab's scratch space stays for the next testbed.
     assert!(left.len() <= 1, "{left:?}");
+}
+
+/// What is there now and wasn't before, of what no other program of this machine can add to: the interfaces and mounts of
+/// the controller's own namespaces.
+fn left_in_these_namespaces(before: &Snapshot) -> Vec<String> {
+    let left = Snapshot::take().since(before);
+    let own = left.iter().filter(|(kind, _)| ["interface", "mount"].contains(kind));
+    own.map(|(kind, what)| format!("{kind} {what}")).collect()
 }
 
 fn vm(path: NetPath) -> vtax_lab::TestbedSpec {
@@ -417,8 +423,6 @@ fn mininet(lab: &mut Lab) {
         stage.end();
     }
     assert_eq!(limits(), before.1, "Mininet changes nothing of the machine's");
-    let left = Snapshot::take().since(&before.0);
-    let left: Vec<_> =
-        left.iter().filter(|(kind, _)| ["interface", "mount", "file"].contains(kind)).collect();
+    let left = left_in_these_namespaces(&before.0);
     assert!(left.is_empty(), "{left:?}");
 }
