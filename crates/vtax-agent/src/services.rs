@@ -77,6 +77,7 @@ impl Services {
 
     fn listener(&self, id: ServiceId, name: &str) -> impl FnMut(Notice) + Send + 'static {
         let (writer, service) = (self.writer.clone(), name.to_owned());
+        let guest = Guest::of_this_node();
         move |notice| {
             let service = service.clone();
             writer.event(&match notice {
@@ -85,7 +86,8 @@ impl Services {
                 }
                 Notice::Died { process, status } => {
                     let which = process.map_or_else(String::new, |name| format!("{name}: "));
-                    Event::ServiceDied { id, service, status: format!("{which}{status}") }
+                    let short = if guest.ran_out_of_memory() { SHORT } else { "" };
+                    Event::ServiceDied { id, service, status: format!("{which}{status}{short}") }
                 }
             });
         }
@@ -110,5 +112,45 @@ impl Services {
     /// Process ids of all services.
     pub(crate) fn pids(&self) -> Vec<u32> {
         lock(&self.running).values().flat_map(RunningService::pids).collect()
+    }
+}
+
+/// Stands behind how a service ended.
+const SHORT: &str = ", after its guest's kernel had killed a process as memory ran out";
+
+/// The guest that this node is, if it is one. Elsewhere the kernel is the host's, and kills processes of others.
+struct Guest {
+    killed_before: Option<u64>,
+}
+
+impl Guest {
+    fn of_this_node() -> Self {
+        Self { killed_before: crate::guest::is_first().then(killed_for_memory).flatten() }
+    }
+
+    fn ran_out_of_memory(&self) -> bool {
+        self.killed_before.is_some_and(|before| killed_for_memory() > Some(before))
+    }
+}
+
+/// How many processes this kernel has killed because memory ran out (`oom_kill`, proc_vmstat(5), Linux 4.13).
+fn killed_for_memory() -> Option<u64> {
+    killed_in(&std::fs::read_to_string("/proc/vmstat").ok()?)
+}
+
+fn killed_in(vmstat: &str) -> Option<u64> {
+    vmstat.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kills_for_memory_are_counted() {
+        assert_eq!(killed_in("nr_free_pages 7\noom_kill 3\noom_kill_x 9\n"), Some(3));
+        assert_eq!(killed_in("nr_free_pages 7\noom_killed 3\noom_kill \n"), None);
+        assert!(killed_for_memory().is_some());
+        assert!(!Guest::of_this_node().ran_out_of_memory(), "this is no guest");
     }
 }

@@ -1,5 +1,6 @@
 //! What a trial says unasked: lines of the service's output, and its end, as agents tell of them; a guest's console.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -15,6 +16,8 @@ use crate::service_log::ServiceErrors;
 pub(super) struct Heard {
     began: Instant,
     events: Arc<Mutex<Vec<(Nanos, String, Event)>>>,
+    /// Whether a service's end is among them.
+    died: Arc<AtomicBool>,
     /// Nodes, with what their guests wrote to their consoles.
     consoles: Arc<Mutex<Vec<(String, String)>>>,
 }
@@ -22,7 +25,7 @@ pub(super) struct Heard {
 impl Heard {
     /// Nothing yet; times count from now.
     pub(super) fn new() -> Self {
-        Self { began: Instant::now(), events: Arc::default(), consoles: Arc::default() }
+        Self { began: Instant::now(), events: Arc::default(), died: Arc::default(), consoles: Arc::default() }
     }
 
     /// Time since the trial's start.
@@ -33,12 +36,21 @@ impl Heard {
     /// Notes the events of a node.
     pub(super) fn listener(&self, node: &str) -> impl Fn(Event) + Send + 'static {
         let (heard, node) = (self.clone(), node.to_owned());
-        move |event| lock(&heard.events).push((heard.since_start(), node.clone(), event))
+        move |event| {
+            let died = matches!(event, Event::ServiceDied { .. });
+            lock(&heard.events).push((heard.since_start(), node.clone(), event));
+            heard.died.fetch_or(died, Ordering::Relaxed);
+        }
     }
 
     /// Notes what a node's guest wrote to its console.
     pub(super) fn console(&self, node: &str, text: &str) {
         lock(&self.consoles).push((node.to_owned(), text.to_owned()));
+    }
+
+    /// Whether a service ended by itself.
+    pub(super) fn has_died(&self) -> bool {
+        self.died.load(Ordering::Relaxed)
     }
 
     /// Which service ended by itself, and how.

@@ -6,6 +6,7 @@ mod measurement;
 mod memory;
 mod protection;
 mod routers;
+mod service_end;
 mod setting;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use agents::{Agents, Boot, without_server};
 use heard::Heard;
 use measurement::Measurement;
 use protection::{Interrupted, Meters};
+use service_end::while_served;
 
 pub(crate) use setting::{Failed, Setting};
 
@@ -168,7 +170,8 @@ impl<'a> Trial<'a> {
         protection::arm(&self.setting, testbed)?;
         let measured = self.measure(&agents, testbed, (&targets, &provisioning), partner);
         self.keep_console(testbed);
-        measured.map_err(|failed| memory::killed(failed, testbed, budget))?;
+        let of_service = |failed| self.death_of_service().unwrap_or(failed);
+        measured.map_err(|failed| memory::killed(of_service(failed), testbed, budget))?;
         self.judge_service(testbed);
         agents.leave(self.setting.request.cell);
         Ok(())
@@ -271,8 +274,15 @@ impl<'a> Trial<'a> {
         self.setting.phase("measuring");
         let measuring = Instant::now();
         let meters = Meters::start(testbed, self.setting.request.cell);
-        let made = Measurement::make(&self.setting, agents, testbed, services, partner.as_ref());
-        let interrupted = meters.interruption(testbed, self.setting.request.measure.kind.is_failover());
+        let is_failover = self.setting.request.measure.kind.is_failover();
+        // What dies in a failover is part of it, and comes back.
+        let nodes = if is_failover { Vec::new() } else { enders(testbed) };
+        let made = while_served(
+            &self.heard,
+            move || nodes.iter().for_each(Ender::end),
+            || Measurement::make(&self.setting, agents, testbed, services, partner.as_ref()),
+        );
+        let interrupted = meters.interruption(testbed, is_failover);
         let mut found = meters.stop(testbed);
         self.record.protection = found.remove(role(testbed.the_sut().node.name())).map(Box::new);
         self.record.further_protection = found;
@@ -365,11 +375,17 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// That a service ended by itself, which is the reason of all that went wrong afterwards.
+    fn death_of_service(&self) -> Option<Failed> {
+        // What dies of a fault is what was asked for, and said with the fault.
+        let counts = !self.setting.request.measure.kind.is_failover();
+        self.heard.died().filter(|_| counts).map(|detail| Failed::new(InvalidReason::ServiceFailed, detail))
+    }
+
     /// A service that died in the middle makes the trial invalid, whatever was counted.
     fn judge_service(&mut self, testbed: &Testbed) {
         let request = self.setting.request;
         if request.measure.kind.is_failover() {
-            // What dies of a fault is what was asked for, and said with the fault.
             return;
         }
         let errors = self.heard.errors();
@@ -378,8 +394,7 @@ impl<'a> Trial<'a> {
         }
         let advice = errors.advice(&request.cell.service);
         self.learnt.notes.extend(advice.map(|advice| format!("{}: {advice}", request.cell.id)));
-        if let Some(detail) = self.heard.died() {
-            let died = Failed::new(InvalidReason::ServiceFailed, detail);
+        if let Some(died) = self.death_of_service() {
             let Failed { reason, detail } = memory::killed(died, testbed, request.cell.systems.budget);
             self.record.validity = Validity::Invalid { reason, detail };
         }
