@@ -7,12 +7,12 @@ use std::path::Path;
 use vtax_lab::{Lab, Node};
 use vtax_load::storage::iscsi::{ChapSecret, IscsiSpec};
 use vtax_load::storage::{StorageResult, StorageSpec, StorageStep, TargetSpec};
-use vtax_load::{LoadSpec, Model, Step};
+use vtax_load::{LoadSpec, Step};
 use vtax_plan::model::{
-    Backend, ChapMode, LioOptions, NetPath, PathKind, Service, ServiceKind, StorageCache, StorageEngine,
-    StorageOperation, StorageShape, StorageSync, TgtOptions,
+    Backend, ChapMode, LioOptions, NetPath, PathKind, Service, ServiceKind, StorageOperation, StorageShape,
+    TgtOptions,
 };
-use vtax_units::{Bytes, CpuSet, Nanos, Share};
+use vtax_units::{Bytes, CpuSet, Nanos};
 
 use crate::stage::Stage;
 
@@ -51,32 +51,8 @@ fn lio(_: &Node) -> Service {
 
 /// Reads for a moment.
 fn step() -> StorageStep {
-    let duration = Nanos::from_secs(1);
-    StorageStep {
-        shape: StorageShape {
-            file: Bytes::from_mib(1),
-            record: Bytes(4096),
-            processes: 1,
-            depth: 4,
-            engine: StorageEngine::IoUring,
-            direct: false,
-            sync: StorageSync::None,
-            verify: true,
-            dedupe: Share(0.0),
-            compressible: Share(0.0),
-            files: 1,
-        },
-        operation: StorageOperation::RandomRead,
-        model: Model::Closed,
-        warmup: Nanos::ZERO,
-        duration,
-        once: false,
-        cache: StorageCache::AsIs,
-        seed: 1,
-        samples: false,
-        interval: duration,
-        read_back: None,
-    }
+    let shape = StorageShape { depth: 4, ..StorageShape::new(Bytes::from_mib(1), Bytes(4096)) };
+    StorageStep::new(shape, StorageOperation::RandomRead, Nanos::from_secs(1))
 }
 
 /// What a load of this unit comes to: what it found to be there, or why not.

@@ -9,8 +9,8 @@ use vtax_load::storage::{
     TargetSpec,
 };
 use vtax_load::{ArrivalProcess, Control, Model, Segment};
-use vtax_plan::model::{StorageCache, StorageEngine, StorageOperation, StorageShape, StorageSync};
-use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
+use vtax_plan::model::{StorageOperation, StorageShape};
+use vtax_units::{Bytes, CpuSet, Nanos, Rate};
 use vtax_wire::nfs::status;
 
 use crate::fake::{Act, Fake, TRANSFER};
@@ -309,33 +309,16 @@ fn load_of(fake: &Fake, reads: u8, (depth, rate): (u16, Rate)) -> StorageResult 
     let spec = StorageSpec { target, cpus: CpuSet::default(), timeout, seed: 1, keep: true };
     let mut session = StorageSession::open(&spec).unwrap();
     let duration = Nanos::from_millis(800);
+    let shape = StorageShape { depth, ..StorageShape::new(Bytes(RECORDS * RECORD), Bytes(RECORD)) };
     let step = StorageStep {
-        shape: StorageShape {
-            file: Bytes(RECORDS * RECORD),
-            record: Bytes(RECORD),
-            processes: 1,
-            depth,
-            engine: StorageEngine::IoUring,
-            direct: false,
-            sync: StorageSync::None,
-            verify: true,
-            dedupe: Share(0.0),
-            compressible: Share(0.0),
-            files: 1,
-        },
-        operation: StorageOperation::Mix { reads },
         model: Model::Open {
             arrivals: ArrivalProcess::Poisson,
             profile: vec![Segment { from: rate, to: rate, duration }],
         },
-        warmup: Nanos::ZERO,
-        duration,
-        once: false,
-        cache: StorageCache::AsIs,
-        seed: 1,
         samples: true,
         interval: Nanos::from_millis(100),
         read_back: Some(Nanos::from_secs(20)),
+        ..StorageStep::new(shape, StorageOperation::Mix { reads }, duration)
     };
     session.run_step(&step, &Control::new()).unwrap()
 }

@@ -3,10 +3,10 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use vtax_load::Control;
 use vtax_load::storage::{LocalSpec, StorageResult, StorageSession, StorageSpec, StorageStep, TargetSpec};
-use vtax_load::{Control, Model};
-use vtax_plan::model::{StorageCache, StorageEngine, StorageOperation, StorageShape, StorageSync};
-use vtax_units::{Bytes, CpuSet, Nanos, Share};
+use vtax_plan::model::{StorageEngine, StorageOperation, StorageShape, StorageSync};
+use vtax_units::{Bytes, CpuSet, Nanos};
 
 pub(crate) const RECORD: u64 = 4096;
 pub(crate) const RECORDS: u64 = 256;
@@ -32,30 +32,18 @@ pub(crate) fn spec(path: &Path) -> StorageSpec {
 }
 
 pub(crate) fn step(engine: StorageEngine, operation: StorageOperation) -> StorageStep {
+    let shape = StorageShape {
+        processes: 2,
+        depth: if engine == StorageEngine::Psync { 1 } else { 8 },
+        engine,
+        sync: StorageSync::End,
+        files: 20,
+        ..StorageShape::new(Bytes(RECORDS * RECORD), Bytes(RECORD))
+    };
     StorageStep {
-        shape: StorageShape {
-            file: Bytes(RECORDS * RECORD),
-            record: Bytes(RECORD),
-            processes: 2,
-            depth: if engine == StorageEngine::Psync { 1 } else { 8 },
-            engine,
-            direct: false,
-            sync: StorageSync::End,
-            verify: true,
-            dedupe: Share(0.0),
-            compressible: Share(0.0),
-            files: 20,
-        },
-        operation,
-        model: Model::Closed,
-        warmup: Nanos::ZERO,
-        duration: Nanos::from_secs(60),
         once: true,
-        cache: StorageCache::AsIs,
-        seed: 1,
-        samples: false,
         interval: Nanos::from_secs(1),
-        read_back: None,
+        ..StorageStep::new(shape, operation, Nanos::from_secs(60))
     }
 }
 

@@ -137,15 +137,8 @@ impl Tests<'_> {
 /// A step that needs the same file, and is over at once.
 fn laying_out(step: &StorageStep) -> StorageStep {
     StorageStep {
-        operation: StorageOperation::RandomRead,
-        model: Model::Closed,
-        warmup: Nanos::ZERO,
-        duration: LAYING_OUT,
-        cache: StorageCache::AsIs,
-        samples: false,
-        interval: LAYING_OUT,
-        read_back: None,
-        ..step.clone()
+        seed: step.seed,
+        ..StorageStep::new(step.shape.clone(), StorageOperation::RandomRead, LAYING_OUT)
     }
 }
 
@@ -170,20 +163,17 @@ fn cannot_be_cold(test: &StorageTest, access: Option<StorageAccess>) -> Option<V
 fn held_step(test: &StorageTest, measure: &FailoverMeasure, rate: Rate, seed: u64) -> StorageStep {
     let duration = Nanos(measure.warmup.0.saturating_add(measure.duration.0));
     StorageStep {
-        shape: test.shape.clone(),
-        operation: test.operation,
         model: Model::Open {
             arrivals: measure.arrivals,
             profile: vec![Segment { from: rate, to: rate, duration }],
         },
         warmup: measure.warmup,
-        duration: measure.duration,
-        once: false,
         cache: test.cache,
         seed,
         samples: true,
         interval: requests::interval(measure),
         read_back: Some(READ_BACK),
+        ..StorageStep::new(test.shape.clone(), test.operation, measure.duration)
     }
 }
 
@@ -278,17 +268,13 @@ fn step(test: &StorageTest, measure: &StorageMeasure, seed: u64) -> StorageStep 
     };
     let warmup = if timed { Nanos::from_secs_f64(duration.as_secs_f64() * WARM_UP) } else { Nanos::ZERO };
     StorageStep {
-        shape: test.shape.clone(),
-        operation: test.operation,
         model,
         warmup,
-        duration,
         once: !timed,
         cache: test.cache,
         seed,
-        samples: false,
         interval: interval(measure.duration, duration),
-        read_back: None,
+        ..StorageStep::new(test.shape.clone(), test.operation, duration)
     }
 }
 

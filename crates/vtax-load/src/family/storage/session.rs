@@ -202,38 +202,23 @@ impl Drop for StorageSession {
 mod tests {
     use std::fs;
 
-    use vtax_plan::model::{StorageEngine, StorageOperation, StorageShape, StorageSync};
-    use vtax_units::{Bytes, CpuSet, Share};
+    use vtax_plan::model::{StorageEngine, StorageOperation, StorageShape};
+    use vtax_units::{Bytes, CpuSet};
 
     use super::super::mounted::{MountSpec, Volume};
     use super::*;
 
     /// One process that makes one file of one record, or two small ones, with a cold cache.
     fn step(operation: StorageOperation) -> StorageStep {
+        let shape = StorageShape {
+            engine: StorageEngine::Psync,
+            files: 2,
+            ..StorageShape::new(Bytes(4096), Bytes(4096))
+        };
         StorageStep {
-            shape: StorageShape {
-                file: Bytes(4096),
-                record: Bytes(4096),
-                processes: 1,
-                depth: 1,
-                engine: StorageEngine::Psync,
-                direct: false,
-                sync: StorageSync::None,
-                verify: true,
-                dedupe: Share(0.0),
-                compressible: Share(0.0),
-                files: 2,
-            },
-            operation,
-            model: Model::Closed,
-            warmup: Nanos::ZERO,
-            duration: Nanos::from_secs(60),
             once: true,
             cache: StorageCache::Cold,
-            seed: 1,
-            samples: false,
-            interval: Nanos::from_secs(1),
-            read_back: None,
+            ..StorageStep::new(shape, operation, Nanos::from_secs(60))
         }
     }
 

@@ -209,6 +209,24 @@ const INTERVALS_MAX: u64 = 10_000;
 const TIME_MAX: Nanos = Nanos::from_secs(30 * 24 * 3600);
 
 impl StorageStep {
+    /// As many operations as fit into this time, all of it recorded, one as soon as another has ended, whatever caches hold.
+    #[must_use]
+    pub const fn new(shape: StorageShape, operation: StorageOperation, duration: Nanos) -> Self {
+        Self {
+            shape,
+            operation,
+            model: Model::Closed,
+            warmup: Nanos::ZERO,
+            duration,
+            once: false,
+            cache: StorageCache::AsIs,
+            seed: 1,
+            samples: false,
+            interval: duration,
+            read_back: None,
+        }
+    }
+
     /// Checks that the step makes sense; running it does so too.
     ///
     /// # Errors

@@ -96,6 +96,25 @@ pub struct StorageShape {
 }
 
 impl StorageShape {
+    /// One process that has one operation at a time under way, through the page cache by io_uring, on a file of random blocks
+    /// that are never made durable and always compared.
+    #[must_use]
+    pub const fn new(file: Bytes, record: Bytes) -> Self {
+        Self {
+            file,
+            record,
+            processes: 1,
+            depth: 1,
+            engine: StorageEngine::IoUring,
+            direct: false,
+            sync: StorageSync::None,
+            verify: true,
+            dedupe: Share(0.0),
+            compressible: Share(0.0),
+            files: 1,
+        }
+    }
+
     /// Whether a test of the one finds the files that a test of the other has left.
     #[must_use]
     pub fn has_files_of(&self, other: &Self) -> bool {

@@ -7,7 +7,7 @@ use vtax_units::{Bytes, Nanos, Rate};
 use super::limits;
 use super::model::{
     DiskAio, DiskCache, DiskOptions, Raid5, SteadyState, StorageCache, StorageEngine, StorageMeasure,
-    StorageOperation, StorageRate, StorageShape, StorageSync, StorageTest, StorageWorkload, VirtualDisk,
+    StorageOperation, StorageRate, StorageShape, StorageTest, StorageWorkload, VirtualDisk,
 };
 use super::mounted::CLIENT_MEMORY;
 use super::raw::{DiskRaw, SteadyStateRaw, StorageMeasureRaw, StorageRaw, VirtualDiskRaw};
@@ -134,17 +134,11 @@ fn fits(shape: &StorageShape, operation: StorageOperation) -> bool {
 
 fn bases(raw: &StorageRaw, report: &mut Report) -> Variants<Base> {
     let shape = StorageShape {
-        file: limits::FILE.0,
-        record: limits::RECORD.0,
-        processes: 1,
-        depth: 1,
-        engine: StorageEngine::IoUring,
-        direct: false,
-        sync: StorageSync::End,
         verify: raw.verify.value,
         dedupe: raw.dedupe.value,
         compressible: raw.compressible.value,
         files: raw.files.value,
+        ..StorageShape::new(limits::FILE.0, limits::RECORD.0)
     };
     Variants::of(Base { shape, cache: StorageCache::AsIs, rate: None })
         .vary("size", &raw.size.value, report, |b, size| b.shape.file = size)

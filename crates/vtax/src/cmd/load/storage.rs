@@ -138,30 +138,26 @@ impl Args {
             (None, Some(profile)) => profile.recorded(warmup)?.unwrap_or(Nanos::from_secs(10)),
             (None, None) => self.longest,
         };
+        let shape = StorageShape {
+            processes: self.processes,
+            depth: self.depth,
+            engine: self.engine,
+            direct: self.direct,
+            sync: self.sync,
+            verify: !self.no_verify,
+            dedupe: self.dedupe,
+            compressible: self.compressible,
+            files: self.files,
+            ..StorageShape::new(self.size, self.record)
+        };
         Ok(StorageStep {
-            shape: StorageShape {
-                file: self.size,
-                record: self.record,
-                processes: self.processes,
-                depth: self.depth,
-                engine: self.engine,
-                direct: self.direct,
-                sync: self.sync,
-                verify: !self.no_verify,
-                dedupe: self.dedupe,
-                compressible: self.compressible,
-                files: self.files,
-            },
-            operation,
             model,
             warmup,
-            duration,
             once,
             cache: self.cache,
             seed: self.seed,
-            samples: false,
             interval: self.interval,
-            read_back: None,
+            ..StorageStep::new(shape, operation, duration)
         })
     }
 }

@@ -1,10 +1,9 @@
 //! Processes on a record of which only they know.
 
-use vtax_plan::model::{StorageCache, StorageEngine, StorageOperation, StorageShape};
+use vtax_plan::model::{StorageOperation, StorageShape};
 use vtax_units::{Bytes, Share};
 
 use super::*;
-use crate::Model;
 use crate::family::storage::Facts;
 
 const RECORD: u64 = 4096;
@@ -79,31 +78,8 @@ impl Target for FullBeforeStarts {
 }
 
 fn step(operation: StorageOperation) -> StorageStep {
-    StorageStep {
-        shape: StorageShape {
-            file: Bytes(RECORD),
-            record: Bytes(RECORD),
-            processes: 1,
-            depth: 2,
-            engine: StorageEngine::IoUring,
-            direct: false,
-            sync: StorageSync::None,
-            verify: true,
-            dedupe: Share(0.0),
-            compressible: Share(0.0),
-            files: 1,
-        },
-        operation,
-        model: Model::Closed,
-        warmup: Nanos::ZERO,
-        duration: Nanos::from_secs(1),
-        once: false,
-        cache: StorageCache::AsIs,
-        seed: 1,
-        samples: false,
-        interval: Nanos::from_secs(1),
-        read_back: None,
-    }
+    let shape = StorageShape { depth: 2, ..StorageShape::new(Bytes(RECORD), Bytes(RECORD)) };
+    StorageStep::new(shape, operation, Nanos::from_secs(1))
 }
 
 fn buffers() -> Buffers {
