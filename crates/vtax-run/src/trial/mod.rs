@@ -276,10 +276,10 @@ impl<'a> Trial<'a> {
         let meters = Meters::start(testbed, self.setting.request.cell);
         let is_failover = self.setting.request.measure.kind.is_failover();
         // What dies in a failover is part of it, and comes back.
-        let nodes = if is_failover { Vec::new() } else { enders(testbed) };
+        let load: Vec<Ender> = load_enders(testbed).filter(|_| !is_failover).collect();
         let made = while_served(
             &self.heard,
-            move || nodes.iter().for_each(Ender::end),
+            move || load.iter().for_each(Ender::end),
             || Measurement::make(&self.setting, agents, testbed, services, partner.as_ref()),
         );
         let interrupted = meters.interruption(testbed, is_failover);
@@ -409,8 +409,12 @@ fn prefix(name: &str) -> String {
 /// What ends all nodes of a testbed.
 pub(crate) fn enders(testbed: &Testbed) -> Vec<Ender> {
     let suts = testbed.suts.iter().map(|sut| &sut.node);
-    let load = std::iter::once(&testbed.client).chain(&testbed.generators);
-    load.chain(suts).chain(&testbed.routers).filter_map(Node::ender).collect()
+    load_enders(testbed).chain(suts.chain(&testbed.routers).filter_map(Node::ender)).collect()
+}
+
+/// What ends the nodes that make the load.
+fn load_enders(testbed: &Testbed) -> impl Iterator<Item = Ender> {
+    std::iter::once(&testbed.client).chain(&testbed.generators).filter_map(Node::ender)
 }
 
 /// What failed in a load with faults without being one of them, in words.
