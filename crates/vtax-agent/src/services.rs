@@ -86,7 +86,7 @@ impl Services {
                 }
                 Notice::Died { process, status } => {
                     let which = process.map_or_else(String::new, |name| format!("{name}: "));
-                    let short = if guest.ran_out_of_memory() { SHORT } else { "" };
+                    let short = if guest.ran_out_of_memory() { OUT_OF_MEMORY } else { "" };
                     Event::ServiceDied { id, service, status: format!("{which}{status}{short}") }
                 }
             });
@@ -115,8 +115,8 @@ impl Services {
     }
 }
 
-/// Stands behind how a service ended.
-const SHORT: &str = ", after its guest's kernel had killed a process as memory ran out";
+/// What is added to how a service ended.
+const OUT_OF_MEMORY: &str = ", after its guest's kernel had killed a process as memory ran out";
 
 /// The guest that this node is, if it is one. Elsewhere the kernel is the host's, and kills processes of others.
 struct Guest {

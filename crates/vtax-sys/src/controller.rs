@@ -23,7 +23,7 @@ use crate::refusal;
 
 /// Exit code of a controller that panicked: a bug.
 const PANICKED: u8 = 70;
-/// What the front process sends once those who must know of the controller do.
+/// What the front process sends once whoever must know of the controller has been told.
 const GO: u8 = b'!';
 
 /// How the controller is started.
@@ -140,7 +140,7 @@ pub fn start_controller(options: ControllerOptions, main: impl FnOnce(Inside) ->
     start_known_controller(options, |_| (), main)
 }
 
-/// As [`start_controller`], and `introduce` gets the controller before `main` runs there.
+/// As [`start_controller`]; `introduce` is called here with the controller's process before `main` begins there.
 pub(crate) fn start_known_controller(
     options: ControllerOptions,
     introduce: impl FnOnce(&PidFd),
@@ -168,7 +168,7 @@ pub(crate) fn start_known_controller(
     drop((front, report_out));
     let mut controller = Controller { pidfd: PidFd::new(child.pid, child.pidfd), life, reaped: false };
     introduce(&controller.pidfd);
-    // One that has ended before says why.
+    // One that has ended by now couldn't begin, and has reported why.
     let _ = rustix::io::write(&controller.life, &[GO]);
     match read_report(&report_in) {
         None => Ok(controller),
