@@ -32,6 +32,8 @@ pub(crate) struct RunData {
     pub(crate) complete: bool,
     /// With the cell they concern, if one.
     pub(crate) notes: Vec<(Option<String>, String)>,
+    /// What the run, while it went on, said that it would be able to tell.
+    pub(crate) forecasts: Vec<String>,
     /// When it was cut short and when it went on, in milliseconds since 1970.
     pub(crate) interruptions: Vec<(u64, u64)>,
     /// Their histograms are emptied.
@@ -117,6 +119,7 @@ impl RunData {
             measures: Vec::new(),
             hosts: HashMap::new(),
             own: HashMap::new(),
+            forecasts: Vec::new(),
             noted: BTreeSet::new(),
             beyond: (0, 0),
             last: 0,
@@ -137,19 +140,22 @@ impl RunData {
                     false => self.beyond.0 += 1,
                 }
             }
-            JournalEntry::Note { cell, text, at_unix_ms } => {
+            JournalEntry::Note { cell, text, at_unix_ms, forecast_of } => {
                 self.last = self.last.max(at_unix_ms);
                 // A resumed run may note the same again.
                 let note = (cell, text);
                 if self.noted.contains(&note) {
                     return;
                 }
-                if self.notes.len() == MOST_NOTES {
+                if self.noted.len() == MOST_NOTES {
                     self.beyond.1 += 1;
                     return;
                 }
                 self.noted.insert(note.clone());
-                self.notes.push(note);
+                match forecast_of {
+                    Some(_) => self.forecasts.push(note.1),
+                    None => self.notes.push(note),
+                }
             }
             JournalEntry::Completed { .. } => self.complete = true,
             JournalEntry::Resumed { at_unix_ms } => {

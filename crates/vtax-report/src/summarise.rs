@@ -127,6 +127,9 @@ fn notes(data: &RunData) -> Vec<String> {
             None => text.clone(),
         });
     }
+    if !data.complete {
+        notes.extend(data.forecasts.iter().cloned());
+    }
     notes
 }
 

@@ -123,7 +123,12 @@ fn of_very_many_trials_a_report_takes_in_some_and_says_so() {
         };
         let entry = JournalEntry::TrialEnded(Box::new(record));
         writeln!(file, "{}", serde_json::to_string(&entry).unwrap()).unwrap();
-        let note = JournalEntry::Note { at_unix_ms: 1, cell: None, text: format!("note {index}") };
+        let note = JournalEntry::Note {
+            at_unix_ms: 1,
+            cell: None,
+            text: format!("note {index}"),
+            forecast_of: None,
+        };
         writeln!(file, "{}", serde_json::to_string(&note).unwrap()).unwrap();
     }
     file.into_inner().unwrap();

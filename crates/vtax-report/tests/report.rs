@@ -330,3 +330,19 @@ fn a_run_that_was_resumed_says_so() {
     assert_eq!(said(&run), (true, true));
     assert!(run.summary().unwrap().notes.concat().contains("resumed once"));
 }
+
+#[test]
+fn what_a_run_foretold_is_told_until_it_is_complete() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    let mut writer = RunDir::resume(run.path()).unwrap();
+    writer.forecast("capacity", "capacity, after 2 rounds: so").unwrap();
+    writer.note(None, "something else").unwrap();
+    let said = |text: &str| {
+        write_all(&run).unwrap();
+        run.summary().unwrap().notes.iter().any(|note| note == text)
+    };
+    assert!(said("capacity, after 2 rounds: so") && said("something else"));
+    writer.completed().unwrap();
+    assert!(!said("capacity, after 2 rounds: so") && said("something else"));
+}

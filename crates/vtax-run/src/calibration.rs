@@ -13,6 +13,7 @@ use vtax_store::{
     CALIBRATION_VERSION, CalibratedEffect, Calibration, StoreError, create_directory, write_file,
 };
 use vtax_sys::clock::unix_ms;
+use vtax_units::metric::NAMED_AFTER;
 
 use crate::precision::comparisons;
 
@@ -174,10 +175,6 @@ pub fn find(cache: &Path, plan: &Plan, host: &HostFacts) -> Option<Calibration> 
     (found.version <= CALIBRATION_VERSION && found.conditions == conditions).then_some(found)
 }
 
-/// The metrics that measures are named after.
-const NAMED_AFTER: [&str; 7] =
-    ["capacity", "latency_p50", "throughput", "doc", "tcp_goodput", "rtt_p50", "rr_rate"];
-
 /// What the trials of a plan can tell on this host.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Foresight {
@@ -197,7 +194,8 @@ pub struct Foresight {
 pub fn foresight(plan: &Plan, calibration: &Calibration) -> Vec<Foresight> {
     let family = comparisons(plan);
     let mut all: Vec<Foresight> = Vec::new();
-    for effect in calibration.effects.iter().filter(|e| NAMED_AFTER.contains(&e.metric.as_str())) {
+    let named = |effect: &&CalibratedEffect| NAMED_AFTER.iter().any(|metric| metric.name == effect.metric);
+    for effect in calibration.effects.iter().filter(named) {
         let Some(sd) = scatter(effect) else { continue };
         let with = |rounds: u32| tellable(sd, rounds as usize, family);
         let (with_min, with_max) = (with(plan.repeat.min), with(plan.repeat.max));
@@ -365,6 +363,10 @@ measure: [throughput]
         let expected = tellable(sd, 3, 4).unwrap();
         assert!((found[0].with_min.unwrap() / expected - 1.0).abs() < 1e-5, "{found:?}");
         assert!(found[0].with_max < found[0].with_min);
+
+        let all = NAMED_AFTER.map(|metric| effect(metric.name, 0.1)).to_vec();
+        let found = foresight(&usual, &Calibration { effects: all, ..made });
+        assert_eq!(found.len(), NAMED_AFTER.len(), "of each family: {found:?}");
     }
 
     fn comparison() -> Comparison {

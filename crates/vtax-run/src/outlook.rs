@@ -11,8 +11,6 @@ use crate::precision::{Logs, Precision, comparisons};
 const ROUNDS: usize = 2;
 /// More rounds than this are no advice.
 const MOST_ROUNDS: usize = 200;
-/// Stands behind the measure's name in a note that tells what was foreseen; a run that goes on knows the note by it.
-const AFTER: &str = ", after ";
 /// Comparisons named one by one.
 const MOST_NAMES: usize = 3;
 /// Of the chance of a false claim, the share of what the plan asks first; the rest has what is left, and more where all of
@@ -39,9 +37,13 @@ impl EarlyComparison {
         self.mean().abs().exp()
     }
 
+    fn so_far(&self) -> SoFar<'_> {
+        SoFar { metric: self.logs.metric.name, logs: &self.logs.values, resolution: self.logs.resolution }
+    }
+
     /// Which it is, and how it seems to differ from its baseline.
     fn words(&self) -> String {
-        format!("{} ({:.2} times its baseline's {})", self.name, self.mean().exp(), self.logs.metric)
+        format!("{} ({}: {:.2} times its baseline's)", self.name, self.logs.metric.label, self.mean().exp())
     }
 }
 
@@ -70,13 +72,13 @@ pub(crate) fn outlook(
     let more = lost.len().saturating_sub(MOST_NAMES);
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!(
-        "{}{made} rounds: of {}, {rounds} rounds ({}) will probably tell {}. Probably not told: {}{others}. {}",
-        beginning(&plan.measures[measure].name),
+        "{}, after {made} rounds: of {}, {rounds} rounds ({}) will probably tell {}. Probably not told: {}{others}. {}",
+        plan.measures[measure].name,
         differing(all),
         limit(plan, rounds),
         all - lost.len(),
         names.join(", "),
-        advice(plan, measure, enough(plan, &seen, rounds))
+        advice(&ways(plan, &seen, &lost, rounds), may_be_duet(plan, measure))
     ))
 }
 
@@ -97,16 +99,6 @@ const fn limit(plan: &Plan, rounds: usize) -> &'static str {
     } else {
         "all that `repeat.budget` has time for"
     }
-}
-
-/// Whether a note of the journal is what was foreseen of the measure of this name.
-pub(crate) fn foresees(note: &str, measure: &str) -> bool {
-    note.strip_prefix(measure).is_some_and(|rest| rest.starts_with(AFTER))
-}
-
-/// What such a note begins with.
-fn beginning(measure: &str) -> String {
-    format!("{measure}{AFTER}")
 }
 
 /// The comparisons of a measure; `None` where one of them has fewer than two rounds.
@@ -130,9 +122,7 @@ fn seen(plan: &Plan, precision: &Precision<'_>, measure: usize) -> Option<Vec<Ea
 /// Which of them so many rounds will probably tell, judged as the report will judge them.
 fn told(plan: &Plan, seen: &[EarlyComparison], rounds: usize) -> Vec<bool> {
     let of = |asked_first: bool| -> Vec<SoFar<'_>> {
-        let own = seen.iter().filter(|s| s.asked_first == asked_first);
-        own.map(|s| SoFar { metric: s.logs.metric, logs: &s.logs.values, resolution: s.logs.resolution })
-            .collect()
+        seen.iter().filter(|s| s.asked_first == asked_first).map(EarlyComparison::so_far).collect()
     };
     let (first, rest) = (of(true), of(false));
     let share = |asked_first| match (plan.primary.is_some(), asked_first) {
@@ -176,53 +166,72 @@ fn affordable(plan: &Plan, made: usize, round: Duration, spent: Duration) -> usi
     (made + more).clamp(min.max(made), max.max(made))
 }
 
-/// What would tell it.
-fn advice(plan: &Plan, measure: usize, enough: Option<usize>) -> String {
-    let mut ways = Vec::new();
-    if let Some(enough) = enough {
-        ways.push(format!("about {enough} rounds (`repeat.min`)"));
-    }
-    if plan.repeat.trials == TrialKind::Single && plan.measures[measure].kind.may_be_duet() {
-        ways.push("pairs at the same time (`repeat.trials: duet`)".to_owned());
-    }
-    if comparisons(plan) > 2 {
-        ways.push("fewer comparisons, or some of them asked first (`primary`)".to_owned());
-    }
-    match ways.as_slice() {
-        [] => "A quieter machine would help.".to_owned(),
-        ways => format!("What would tell all of them: {}.", ways.join("; or ")),
+/// Whether the measure's trials could be pairs, and aren't.
+fn may_be_duet(plan: &Plan, measure: usize) -> bool {
+    plan.repeat.trials == TrialKind::Single && plan.measures[measure].kind.may_be_duet()
+}
+
+/// What will probably tell all of `lost`, the comparisons that so many rounds don't tell.
+fn ways(plan: &Plan, seen: &[EarlyComparison], lost: &[&EarlyComparison], rounds: usize) -> Vec<String> {
+    let more = enough(plan, seen, rounds).map(|enough| format!("about {enough} rounds (`repeat.min`)"));
+    let alone = |s: &&EarlyComparison| foreseen(&[s.so_far()], 0, rounds, plan.margin.0, ALPHA) == [true];
+    let fewer = comparisons(plan) > 2 && lost.iter().all(alone);
+    let fewer = fewer.then(|| "fewer comparisons, or some of them asked first (`primary`)".to_owned());
+    more.into_iter().chain(fewer).collect()
+}
+
+/// That in words. What pairs would tell isn't known before there are some.
+fn advice(ways: &[String], may_be_duet: bool) -> String {
+    let pairs = "Pairs at the same time (`repeat.trials: duet`) may help.";
+    match (ways, may_be_duet) {
+        ([], true) => pairs.to_owned(),
+        ([], false) => "A quieter machine would help.".to_owned(),
+        (ways, true) => format!("What would tell all of them: {}. {pairs}", ways.join("; or ")),
+        (ways, false) => format!("What would tell all of them: {}.", ways.join("; or ")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use vtax_units::metric::{LATENCY_P50, THROUGHPUT};
 
-    #[test]
-    fn a_run_that_goes_on_knows_what_it_said() {
-        let note = format!("{}2 rounds: of 1 comparison", beginning("latency@8"));
-        assert_eq!(note, "latency@8, after 2 rounds: of 1 comparison");
-        assert!(foresees(&note, "latency@8"));
-        assert!(!foresees(&note, "latency") && !foresees("latency@8: after all", "latency@8"));
-    }
+    use super::*;
 
     #[test]
     fn what_seems_to_differ_is_told_with_its_direction() {
         let seen = |values: &[f64]| EarlyComparison {
             name: "vm.direct".to_owned(),
-            logs: Logs {
-                test: String::new(),
-                metric: "latency_p50",
-                values: values.to_vec(),
-                resolution: 0.0,
-            },
+            logs: Logs { test: String::new(), metric: LATENCY_P50, values: values.to_vec(), resolution: 0.0 },
             asked_first: false,
         };
         let (more, less) = (seen(&[2.0_f64.ln(), 2.0_f64.ln()]), seen(&[0.5_f64.ln(), 0.5_f64.ln()]));
-        assert_eq!(more.words(), "vm.direct (2.00 times its baseline's latency_p50)");
-        assert_eq!(less.words(), "vm.direct (0.50 times its baseline's latency_p50)");
+        assert_eq!(more.words(), "vm.direct (latency, median: 2.00 times its baseline's)");
+        assert_eq!(less.words(), "vm.direct (latency, median: 0.50 times its baseline's)");
         assert!((more.tax() - less.tax()).abs() < 1e-12, "one is as far from its baseline as the other");
         assert_eq!(differing(1), "1 comparison that seems to differ");
         assert_eq!(differing(3), "3 comparisons that seem to differ");
+    }
+
+    #[test]
+    fn fewer_comparisons_are_advised_only_where_they_would_tell() {
+        let plan = "vtax: 1\nname: t\nbaseline: native\nenvironments: [native, container, vm, {native: {name: other}}]\n\
+                    services: http\nworkload: {http: {target: /bytes/1}}\nmeasure: [throughput]\nrepeat: {min: 5, max: 8}\n";
+        let plan = vtax_plan::parse("t", plan.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
+        let early = |logs: &[f64]| EarlyComparison {
+            name: "vm.direct".to_owned(),
+            logs: Logs { test: String::new(), metric: THROUGHPUT, values: logs.to_vec(), resolution: 0.0 },
+            asked_first: false,
+        };
+        let fewer = |logs: &[f64]| {
+            let lost = early(logs);
+            ways(&plan, &[], &[&lost], 8).iter().any(|way| way.starts_with("fewer comparisons"))
+        };
+        assert!(fewer(&[0.25, 0.35, 0.3]), "plain enough if it were the only one");
+        assert!(!fewer(&[-0.3, 0.6, 0.1]), "it scatters too much for any number of comparisons");
+        assert_eq!(advice(&[], false), "A quieter machine would help.");
+        assert!(
+            advice(&["more".to_owned()], true)
+                .ends_with("more. Pairs at the same time (`repeat.trials: duet`) may help.")
+        );
     }
 }

@@ -20,6 +20,9 @@ use vtax_stats::{Direction, Group, Ratio, after_looking, further, narrow, plain,
 use vtax_store::LiveComparison;
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 use vtax_units::Nanos;
+use vtax_units::metric::{
+    CAPACITY, DOC, LATENCY_P50, Metric, RR_RATE, RTT_P50, TCP_GOODPUT, THROUGHPUT, UDP_GOODPUT, VOICE_MOS,
+};
 
 pub(crate) struct Precision<'a> {
     plan: &'a Plan,
@@ -138,7 +141,7 @@ impl<'a> Precision<'a> {
             let values = both.filter(|log| log.is_finite()).collect();
             Some(Logs { test: of.clone(), metric, values, resolution })
         };
-        ours.iter().filter(|(_, side)| side.metric != UDP).filter_map(of).collect()
+        ours.iter().filter(|(_, side)| side.metric != UDP_GOODPUT).filter_map(of).collect()
     }
 
     /// The tax of each figure that both sides have, as it was found.
@@ -190,7 +193,7 @@ pub(crate) struct Urgency {
 pub(crate) struct Logs {
     /// Empty where a trial is no suite of tests.
     pub(crate) test: String,
-    pub(crate) metric: &'static str,
+    pub(crate) metric: Metric,
     /// Logarithms, by round.
     pub(crate) values: Vec<f64>,
     /// Relative width within which each may lie unseen, both sides together.
@@ -217,18 +220,11 @@ fn of_measure(cell: &Cell, measure: &Measure) -> usize {
     }
 }
 
-/// The metric of datagrams, which the report doesn't compare.
-const UDP: &str = "udp_goodput";
-
-/// The metric of a ping, a percentile.
-const RTT: &str = "rtt_p50";
-
 /// What a trial found that a measure is named after.
 struct Figure {
     /// Empty where there is but one.
     test: String,
-    /// As in the report, but one for all tests of storage.
-    metric: &'static str,
+    metric: Metric,
     better: Direction,
     value: f64,
     /// Relative width within which it may lie unseen, as the report has it.
@@ -261,20 +257,20 @@ fn figures(record: &TrialRecord) -> Vec<Figure> {
         Some(Finding::Capacity(c)) => {
             let (lower, upper) = (c.lower.0, c.upper.map(|upper| upper.0));
             let middle = upper.map_or(lower, |upper| (lower * upper).sqrt());
-            one("capacity", Higher, Some(middle), width(lower, upper))
+            one(CAPACITY, Higher, Some(middle), width(lower, upper))
         }
         Some(Finding::Latency { load, .. }) => {
             let median = median(&load.latency, load.unanswered(), load.timeout);
-            one("latency_p50", Lower, Some(median), HISTOGRAM_RESOLUTION)
+            one(LATENCY_P50, Lower, Some(median), HISTOGRAM_RESOLUTION)
         }
         Some(Finding::Throughput { load }) => {
-            one("throughput", Higher, Some(load.counts.ok as f64 / load.duration.as_secs_f64()), 0.0)
+            one(THROUGHPUT, Higher, Some(load.counts.ok as f64 / load.duration.as_secs_f64()), 0.0)
         }
         Some(Finding::Ims(ims)) => {
             let doc = ims.doc.map(|doc| (doc.effective.0, doc.requested.0));
             let upper = ims.failed.map(|failed| failed.0);
             let resolution = doc.map_or(0.0, |(_, requested)| width(requested, upper));
-            one("doc", Higher, doc.map(|(effective, _)| effective), resolution)
+            one(DOC, Higher, doc.map(|(effective, _)| effective), resolution)
         }
         // Faults are repeated as often as the plan says; no tax is made of them.
         Some(Finding::Failover(_) | Finding::Network(_) | Finding::Storage(_) | Finding::Unknown { .. })
@@ -288,35 +284,36 @@ fn of_tests(record: &TrialRecord) -> Vec<Figure> {
     let figure = |test: &Observation| {
         let (metric, better, value) = match &test.result {
             Some(Finding::Network(found)) => of_test(&found.result),
-            Some(Finding::Storage(found)) => ("storage_rate", Direction::Higher, found.result.iops()),
+            Some(Finding::Storage(found)) => {
+                let (metric, value) = found.figure(&test.name);
+                (metric, Direction::Higher, value)
+            }
             _ => return None,
         };
-        let resolution = if metric == RTT { HISTOGRAM_RESOLUTION } else { 0.0 };
+        let resolution = if metric == RTT_P50 { HISTOGRAM_RESOLUTION } else { 0.0 };
         Some(Figure { test: test.name.clone(), metric, better, value, resolution })
     };
     counts.filter_map(figure).collect()
 }
 
 /// The figure that a network test is named after.
-fn of_test(result: &NetworkResult) -> (&'static str, Direction, f64) {
+fn of_test(result: &NetworkResult) -> (Metric, Direction, f64) {
     use Direction::{Higher, Lower};
     match result {
         NetworkResult::Tcp(tcp) => {
             let goodput = [&tcp.up, &tcp.down].into_iter().flatten().map(TcpFlow::goodput).sum();
-            ("tcp_goodput", Higher, goodput)
+            (TCP_GOODPUT, Higher, goodput)
         }
-        NetworkResult::Udp(udp) => (UDP, Higher, udp.goodput()),
-        NetworkResult::Ping(ping) => (RTT, Lower, median(&ping.rtt, ping.loss(), Nanos::ZERO)),
-        NetworkResult::Rr(rr) => {
-            ("rr_rate", Higher, rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9))
-        }
-        NetworkResult::Voice(voice) => ("voice_mos", Higher, voice.mos()),
+        NetworkResult::Udp(udp) => (UDP_GOODPUT, Higher, udp.goodput()),
+        NetworkResult::Ping(ping) => (RTT_P50, Lower, median(&ping.rtt, ping.loss(), Nanos::ZERO)),
+        NetworkResult::Rr(rr) => (RR_RATE, Higher, rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9)),
+        NetworkResult::Voice(voice) => (VOICE_MOS, Higher, voice.mos()),
     }
 }
 
 /// The trials of one side of a comparison that count.
 struct Side {
-    metric: &'static str,
+    metric: Metric,
     better: Direction,
     values: Vec<f64>,
     /// As many as values, or fewer where an older run didn't write them down.

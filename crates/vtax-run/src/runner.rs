@@ -14,7 +14,7 @@ use vtax_units::Rate;
 use crate::error::RunError;
 use crate::observe::{Observer, RunEvent};
 use crate::offered::{capacity, halved, offered};
-use crate::outlook::{foresees, outlook};
+use crate::outlook::outlook;
 use crate::precision::Precision;
 use crate::provenance::machine_name;
 use crate::schedule::{Schedule, Slot, TimeBudget};
@@ -120,8 +120,8 @@ impl<'a> Runner<'a> {
             runner.take(cell, measure, record);
         }
         for entry in runner.store.run().journal()? {
-            let JournalEntry::Note { cell: None, text, .. } = entry? else { continue };
-            runner.foreseen.extend(plan.measures.iter().position(|measure| foresees(&text, &measure.name)));
+            let JournalEntry::Note { forecast_of: Some(of), .. } = entry? else { continue };
+            runner.foreseen.extend(plan.measures.iter().position(|measure| measure.name == of));
         }
         Ok(runner)
     }
@@ -294,10 +294,11 @@ impl<'a> Runner<'a> {
             return Ok(());
         }
         self.foreseen.push(measure);
-        match outlook(self.plan, &precision, measure, (round, self.spent_before + elapsed)) {
-            Some(text) => self.note(&text),
-            None => Ok(()),
+        if let Some(text) = outlook(self.plan, &precision, measure, (round, self.spent_before + elapsed)) {
+            self.store.forecast(&self.plan.measures[measure].name, text.as_str())?;
+            self.observer.observe(&RunEvent::Note { text: &text });
         }
+        Ok(())
     }
 
     /// Writes down what was learnt beside the figures.

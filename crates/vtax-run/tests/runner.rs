@@ -181,7 +181,7 @@ fn what_cannot_be_told_is_said_once_after_the_second_round() {
     // The VM's is plain.
     assert!(told.contains("6 rounds (all that `repeat` allows)") && !told.contains("vm."), "{told}");
     assert!(told.contains("of 2 comparisons that seem to differ"), "{told}");
-    assert!(told.contains(" (0.89 times its baseline's capacity). "), "which way it goes: {told}");
+    assert!(told.contains(" (capacity: 0.89 times its baseline's). "), "which way it goes: {told}");
     assert!(
         told.contains("What would tell all of them: about ") && !told.contains("duet"),
         "a search is no duet: {told}"

@@ -69,6 +69,10 @@ pub enum JournalEntry {
         cell: Option<String>,
         /// What a reader must know.
         text: String,
+        /// Name of a measure, where the note foretells what the run will be able to tell of it. When the run is complete, its
+        /// figures say that better.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        forecast_of: Option<String>,
     },
     /// A later `--resume` went on from here.
     Resumed {

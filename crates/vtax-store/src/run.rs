@@ -457,6 +457,21 @@ impl RunWriter {
             at_unix_ms: unix_ms(),
             cell: cell.map(str::to_owned),
             text: text.into(),
+            forecast_of: None,
+        })
+    }
+
+    /// Journals what the run will be able to tell of a measure.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] or [`StoreError::Io`].
+    pub fn forecast(&mut self, measure: &str, text: impl Into<String>) -> Result<(), StoreError> {
+        self.journal.append(&JournalEntry::Note {
+            at_unix_ms: unix_ms(),
+            cell: None,
+            text: text.into(),
+            forecast_of: Some(measure.to_owned()),
         })
     }
 

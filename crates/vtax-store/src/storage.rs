@@ -5,6 +5,7 @@ use vtax_load::storage::StorageResult;
 use vtax_plan::model::SteadyState;
 use vtax_probe::layers::CpuBreakdown;
 use vtax_units::Nanos;
+use vtax_units::metric::{Metric, STORAGE_RATE, STORAGE_THROUGHPUT};
 
 /// What one test of a storage workload found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,6 +29,29 @@ pub struct StorageFinding {
     pub steady_state: Option<StorageRounds>,
 }
 
+impl StorageFinding {
+    /// The metric that a test of this name is named after, and its value: bytes per second until durable where it goes over all
+    /// records once, operations per second otherwise; the average of the last rounds where it was made in rounds.
+    ///
+    /// Whether a test went over all records at a given rate is known by its histogram of lateness.
+    #[must_use]
+    pub fn figure(&self, name: &str) -> (Metric, f64) {
+        let result = &self.result;
+        let (metric, of_the_last) = match goes_over_all_once(name) && result.load.lateness.is_empty() {
+            true => (STORAGE_THROUGHPUT, result.parent()),
+            false => (STORAGE_RATE, result.iops()),
+        };
+        (metric, self.steady_state.as_ref().and_then(StorageRounds::average).unwrap_or(of_the_last))
+    }
+}
+
+/// Whether a test of this name goes over all records once, in an order that is known. Behind a dot stands what its plan varies.
+#[must_use]
+pub fn goes_over_all_once(name: &str) -> bool {
+    let operation = name.split('.').next().unwrap_or(name);
+    ["write", "rewrite", "read", "re-read", "backward-read", "strided-read"].contains(&operation)
+}
+
 /// A test made in rounds until these were steady.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StorageRounds {
@@ -42,6 +66,14 @@ impl StorageRounds {
     #[must_use]
     pub fn figures(&self) -> Vec<f64> {
         self.rounds.iter().map(|round| round.figure).collect()
+    }
+
+    /// The average of the last ones, as many as its rule looks at; `None` where there are fewer.
+    #[must_use]
+    pub fn average(&self) -> Option<f64> {
+        let rounds = self.rule.window as usize;
+        let last = &self.rounds[self.rounds.len().checked_sub(rounds).filter(|_| rounds > 0)?..];
+        Some(last.iter().map(|round| round.figure).sum::<f64>() / rounds as f64)
     }
 }
 
@@ -222,5 +254,6 @@ mod tests {
         )
         .unwrap();
         assert_eq!(found.figures(), [1.5]);
+        assert_eq!(found.average(), None, "one round, and its rule looks at five");
     }
 }

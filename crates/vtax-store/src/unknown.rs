@@ -35,7 +35,7 @@ impl Unknown {
             return None;
         }
         let text = format!("A newer vtax wrote this run. This one does not know {what} and left that out.");
-        Some(JournalEntry::Note { at_unix_ms: 0, cell: None, text })
+        Some(JournalEntry::Note { at_unix_ms: 0, cell: None, text, forecast_of: None })
     }
 }
 

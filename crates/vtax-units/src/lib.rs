@@ -4,7 +4,7 @@
 //! bare number needs a comment to say what it is. Each parses from the text a plan uses
 //! (`"40ms"`, `"256MiB"`, `"1000/s"`, `"50%"`, `"0-1,3"`), prints the same way, and travels
 //! through serde as that text. Dates, texts that must fit or must not drive a terminal,
-//! numbers that look random, how many there are of something, names of facts, and how the evidence of a failed guest is told are here as well.
+//! numbers that look random, how many there are of something, names of facts and of the first metrics, and how the evidence of a failed guest is told are here as well.
 
 mod counted;
 mod cpuset;
@@ -13,6 +13,7 @@ mod decimal;
 mod error;
 pub mod evidence;
 pub mod fact;
+pub mod metric;
 mod printable;
 mod quantity;
 pub mod random;

@@ -3,6 +3,7 @@
 use vtax_load::{LatencyHistogram, LoadResult};
 use vtax_plan::model::Plan;
 use vtax_store::record::{Finding, Layer, TrialRecord, Validity};
+use vtax_units::metric::{LATENCY_P50, THROUGHPUT};
 
 use crate::format::{quantity, tick, typical};
 use crate::ft::trial::failover;
@@ -10,7 +11,7 @@ use crate::metric::{HISTOGRAM_RESOLUTION, Info, Unanswered, Value, exact, higher
 
 /// The metrics of all loads, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
-    lower("latency_p50", "latency, median", "ns", 2),
+    lower(LATENCY_P50.name, LATENCY_P50.label, "ns", 2),
     lower("latency_p90", "latency, p90", "ns", 1),
     lower("latency_p95", "latency, p95", "ns", 1),
     lower("latency_p99", "latency, p99", "ns", 2),
@@ -86,7 +87,7 @@ pub(crate) fn of_cpu(record: &TrialRecord) -> Vec<Value> {
 
 /// Percentiles that are metrics.
 pub(crate) const PERCENTILES: [(&str, f64); 5] = [
-    ("latency_p50", 0.5),
+    (LATENCY_P50.name, 0.5),
     ("latency_p90", 0.9),
     ("latency_p95", 0.95),
     ("latency_p99", 0.99),
@@ -97,7 +98,7 @@ pub(crate) const PERCENTILES: [(&str, f64); 5] = [
 pub(crate) fn of_load(record: &TrialRecord) -> Vec<Value> {
     let (load, offered, rate) = match record.finding() {
         Some(Finding::Latency { load, offered }) => (load, Some(offered.0), "goodput"),
-        Some(Finding::Throughput { load }) => (load, None, "throughput"),
+        Some(Finding::Throughput { load }) => (load, None, THROUGHPUT.name),
         _ => return Vec::new(),
     };
     let mut values = Vec::new();

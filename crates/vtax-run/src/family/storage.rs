@@ -561,7 +561,7 @@ mod tests {
         assert!(held.samples && held.read_back.is_some() && !held.once);
         // The same file, so that it is there when the load starts; nothing is written again.
         assert_eq!((&before.shape, before.read_back), (&held.shape, None));
-        assert!(before.operation.only_reads() && !before.operation.is_sequential());
+        assert_eq!(before.operation, StorageOperation::RandomRead);
         assert!(held.check().is_ok() && before.check().is_ok());
     }
 

@@ -10,6 +10,7 @@ use vtax_run::calibration;
 use vtax_store::Calibration;
 use vtax_sys::clock::unix_ms;
 use vtax_units::counted;
+use vtax_units::metric::label_of;
 use vtax_vm::Cache;
 
 use crate::cmd::reproduce;
@@ -188,8 +189,9 @@ fn precision_lines(plan: &Plan, made: &Calibration) -> String {
     table(calibration::foresight(plan, made).into_iter().map(|f| {
         let least = format!("{min} rounds tell {}", from(f.with_min));
         let most = if max > min { format!(", {max} rounds {}", from(f.with_max)) } else { String::new() };
+        let label = label_of(&f.metric);
         let what =
-            if f.measure.ends_with(&f.metric) { f.measure } else { format!("{}, {}", f.measure, f.metric) };
+            if f.measure.ends_with(&f.metric) { f.measure } else { format!("{label} [{}]", f.measure) };
         (what, least + &most)
     }))
 }
@@ -294,11 +296,11 @@ mod tests {
         let text = precision_lines(&plan, &made);
         let lines: Vec<&str> = text.lines().collect();
         assert!(
-            lines[0].starts_with("  capacity              2 rounds tell no tax, 5 rounds taxes from 1."),
+            lines[0].starts_with("  capacity                   2 rounds tell no tax, 5 rounds taxes from 1."),
             "{text}"
         );
         assert!(
-            lines[1].starts_with("  latency, latency_p50  2 rounds tell no tax, 5 rounds taxes from 1."),
+            lines[1].starts_with("  latency, median [latency]  2 rounds tell no tax, 5 rounds taxes from 1."),
             "{text}"
         );
     }

@@ -234,12 +234,6 @@ impl StorageOperation {
     pub const fn needs_data(self) -> bool {
         !self.of_names() && !matches!(self, Self::Write)
     }
-
-    /// It goes over each record once, in an order that is known.
-    #[must_use]
-    pub const fn is_sequential(self) -> bool {
-        matches!(self, Self::Write | Self::Rewrite | Self::Read | Self::ReRead)
-    }
 }
 
 /// How operations reach the kernel.

@@ -5,14 +5,15 @@ use vtax_load::http::HttpDetails;
 use vtax_load::{LatencyHistogram, LoadResult};
 use vtax_store::record::{CapacityOutcome, Finding, TrialRecord};
 use vtax_units::counted;
+use vtax_units::metric::{CAPACITY, THROUGHPUT};
 
 use crate::format::{quantity, range};
 use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower};
 
 /// The metrics of this family, in the order of tables. The last ones have httperf's names.
 pub(crate) const METRICS: &[Info] = &[
-    higher("capacity", "capacity", "req/s", 2),
-    higher("throughput", "throughput", "req/s", 2),
+    higher(CAPACITY.name, CAPACITY.label, "req/s", 2),
+    higher(THROUGHPUT.name, THROUGHPUT.label, "req/s", 2),
     higher("tls_full_rate", "full TLS handshakes", "1/s", 1),
     higher("tls_resumed_rate", "resumed TLS handshakes", "1/s", 1),
     lower("tls_full", "full TLS handshake, mean", "ns", 1),
@@ -105,9 +106,9 @@ pub(crate) fn values(found: &CapacityOutcome) -> Option<Value> {
     }
     Some(match found.upper.map(|u| u.0).filter(|u| u.is_finite() && *u >= lower) {
         Some(upper) => {
-            Value { resolution: (upper / lower).ln(), ..exact("capacity", (lower * upper).sqrt()) }
+            Value { resolution: (upper / lower).ln(), ..exact(CAPACITY.name, (lower * upper).sqrt()) }
         }
-        None => Value { censored: true, ..exact("capacity", lower) },
+        None => Value { censored: true, ..exact(CAPACITY.name, lower) },
     })
 }
 

@@ -8,21 +8,22 @@ use vtax_load::network::{NetworkResult, TcpFlow};
 use vtax_plan::model::{Measure, MeasureKind, Plan, Workload};
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 use vtax_units::Nanos;
+use vtax_units::metric::{RR_RATE, RTT_P50, TCP_GOODPUT, UDP_GOODPUT, VOICE_MOS};
 
 use crate::metric::{Info, Observed, Unanswered, Value, exact, higher, lower, measure_of_test, percentiles};
 
 /// The metrics of this family, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
-    higher("tcp_goodput", "TCP goodput", "bit/s", 2),
-    lower("rtt_p50", "round trip, median", "ns", 2),
+    higher(TCP_GOODPUT.name, TCP_GOODPUT.label, "bit/s", 2),
+    lower(RTT_P50.name, RTT_P50.label, "ns", 2),
     lower("rtt_p95", "round trip, p95", "ns", 1),
     lower("rtt_p99", "round trip, p99", "ns", 1),
-    higher("rr_rate", "transactions", "/s", 2),
+    higher(RR_RATE.name, RR_RATE.label, "/s", 2),
     lower("ping_loss", "probes lost", "1", 0),
     lower("udp_jitter", "UDP jitter", "ns", 1),
     lower("udp_loss", "UDP loss", "1", 0),
-    higher("udp_goodput", "UDP goodput", "bit/s", 0),
-    higher("voice_mos", "voice, estimated MOS", "", 2),
+    higher(UDP_GOODPUT.name, UDP_GOODPUT.label, "bit/s", 0),
+    higher(VOICE_MOS.name, VOICE_MOS.label, "", 2),
     lower("voice_jitter", "voice, jitter", "ns", 1),
     lower("voice_loss", "voice, lost", "1", 0),
     lower("voice_unheard", "voice, lost or late", "1", 0),
@@ -31,7 +32,7 @@ pub(crate) const METRICS: &[Info] = &[
 ];
 
 /// Percentiles that are metrics.
-pub(crate) const PERCENTILES: [(&str, f64); 3] = [("rtt_p50", 0.5), ("rtt_p95", 0.95), ("rtt_p99", 0.99)];
+pub(crate) const PERCENTILES: [(&str, f64); 3] = [(RTT_P50.name, 0.5), ("rtt_p95", 0.95), ("rtt_p99", 0.99)];
 
 /// The most telling of these transfers, as measures are called: that with the study's largest window, else the last.
 pub(crate) fn telling<'a>(measures: &[&'a str]) -> Option<&'a str> {
@@ -152,17 +153,17 @@ fn values(observation: &Observation) -> Vec<Value> {
     match result(observation) {
         Some(NetworkResult::Tcp(tcp)) => {
             let flows = [&tcp.up, &tcp.down].into_iter().flatten();
-            values.push(exact("tcp_goodput", flows.map(TcpFlow::goodput).sum()));
+            values.push(exact(TCP_GOODPUT.name, flows.map(TcpFlow::goodput).sum()));
             values.extend(spent.map(|ns| exact("cpu_per_byte", ns)));
         }
         Some(NetworkResult::Udp(udp)) => {
             values.push(exact("udp_jitter", udp.receiver.jitter_mean.0 as f64));
             values.push(exact("udp_loss", udp.loss()));
-            values.push(exact("udp_goodput", udp.goodput()));
+            values.push(exact(UDP_GOODPUT.name, udp.goodput()));
             values.extend(spent.map(|ns| exact("cpu_per_datagram", ns)));
         }
         Some(NetworkResult::Rr(rr)) => {
-            values.push(exact("rr_rate", rr.transactions as f64 / rr.time.as_secs_f64()));
+            values.push(exact(RR_RATE.name, rr.transactions as f64 / rr.time.as_secs_f64()));
             values.extend(percentiles(&rr.latency, Unanswered::default(), &PERCENTILES));
         }
         Some(NetworkResult::Ping(ping)) => {
@@ -172,7 +173,7 @@ fn values(observation: &Observation) -> Vec<Value> {
             values.push(exact("ping_loss", ping.loss()));
         }
         Some(NetworkResult::Voice(voice)) => {
-            values.push(exact("voice_mos", voice.mos()));
+            values.push(exact(VOICE_MOS.name, voice.mos()));
             values.push(exact("voice_jitter", voice.jitter().0 as f64));
             values.push(exact("voice_loss", voice.loss()));
             values.push(exact("voice_unheard", voice.unheard()));

@@ -3,6 +3,7 @@
 use vtax_load::LatencyHistogram;
 use vtax_load::sip::{ScriptFigures, SoundFigures};
 use vtax_store::record::{TrialRecord, Validity};
+use vtax_units::metric::VOICE_MOS;
 
 use crate::general::trial::load;
 use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, enough, exact, higher, lower};
@@ -44,7 +45,7 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
 fn of_sound(sound: &SoundFigures) -> Vec<Value> {
     let Some(mos) = sound.mos() else { return Vec::new() };
     let mut values = vec![
-        exact("voice_mos", mos),
+        exact(VOICE_MOS.name, mos),
         exact("voice_jitter", sound.jitter().0 as f64),
         exact("voice_loss", sound.loss()),
         exact("voice_unheard", sound.unheard()),

@@ -3,13 +3,14 @@
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_store::ims::{ImsOutcome, ImsPhase, ImsPhaseKind};
 use vtax_store::record::{Finding, TrialRecord};
+use vtax_units::metric::DOC;
 
 use crate::format::{fixed, whole};
 use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower};
 
 /// The metrics of this family, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
-    higher("doc", "design objective capacity", "SAPS", 2),
+    higher(DOC.name, DOC.label, "SAPS", 2),
     lower("ses1_p50", "session setup (SES1), median", "ns", 2),
     lower("ses2_p50", "INVITE traversal (SES2), median", "ns", 1),
     lower("ses3_p50", "re-INVITE (SES3), median", "ns", 1),
@@ -84,7 +85,7 @@ fn doc(ims: &ImsOutcome) -> Option<Value> {
     }
     let width = ims.failed.map_or(0.0, |failed| (failed.0 / doc.requested.0).max(1.0).ln());
     let resolution = if width.is_finite() { width } else { 0.0 };
-    Some(Value { metric: "doc", value, resolution, censored: ims.failed.is_none() })
+    Some(Value { metric: DOC.name, value, resolution, censored: ims.failed.is_none() })
 }
 
 /// Each SIP metric in the scenario that is its usual one.

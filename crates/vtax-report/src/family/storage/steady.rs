@@ -2,9 +2,8 @@
 
 use vtax_stats::RoundsWindow;
 use vtax_store::record::{Observation, TrialRecord, Validity};
-use vtax_store::storage::StorageRounds;
+use vtax_store::storage::{StorageRounds, goes_over_all_once};
 
-use super::trial::{is_sequential, window};
 use crate::context::Context;
 use crate::data::RunData;
 use crate::format::quantity;
@@ -31,7 +30,7 @@ impl Made<'_> {
     }
 
     fn unit(&self) -> &'static str {
-        if is_sequential(&self.observation.name) { "B/s" } else { "/s" }
+        if goes_over_all_once(&self.observation.name) { "B/s" } else { "/s" }
     }
 }
 
@@ -40,7 +39,8 @@ fn all(data: &RunData) -> impl Iterator<Item = Made<'_>> {
         trial.observations.iter().filter_map(move |observation| {
             let found = observation.storage()?;
             let steady_state = found.steady_state.as_ref()?;
-            Some(Made { trial, observation, steady_state, window: window(found) })
+            let window = RoundsWindow::last(&steady_state.figures(), steady_state.rule.window as usize);
+            Some(Made { trial, observation, steady_state, window })
         })
     })
 }

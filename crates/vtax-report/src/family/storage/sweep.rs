@@ -1,9 +1,10 @@
 //! What the tests of storage are by operation, file size and record size, and what each environment has there.
 
 use vtax_plan::model::{Cell, MeasureKind, StorageOperation, StorageSync, StorageTest};
+use vtax_store::storage::goes_over_all_once;
 use vtax_store::summary::{Comparison, MetricSummary, Summary};
+use vtax_units::metric::{STORAGE_RATE, STORAGE_THROUGHPUT};
 
-use super::trial::is_sequential;
 use crate::context::Context;
 use crate::html::parts::titled;
 use crate::metric::measure_of_test;
@@ -47,7 +48,7 @@ pub(super) struct Found<'a> {
 impl Point<'_> {
     /// Whether its values are bytes per second.
     pub(super) fn in_bytes(&self) -> bool {
-        is_sequential(&self.test.name) && self.test.rate.is_none()
+        goes_over_all_once(&self.test.name) && self.test.rate.is_none()
     }
 
     /// Its values' unit.
@@ -115,7 +116,7 @@ fn point<'a>(
     let found = environments.iter().map(|environment| {
         let id = &environment.cell.id;
         let own = summary.cells.iter().find(|s| s.cell == *id && s.measure == measure)?;
-        let metrics = ["storage_throughput", "storage_rate"].into_iter();
+        let metrics = [STORAGE_THROUGHPUT.name, STORAGE_RATE.name].into_iter();
         let (metric, figure) = metrics.filter_map(|name| Some((name, own.metrics.get(name)?))).next()?;
         let of = |c: &&Comparison| c.cell == *id && c.measure == measure && c.metric == metric;
         Some(Found { figure, comparison: summary.comparisons.iter().find(of) })

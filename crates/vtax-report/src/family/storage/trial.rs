@@ -2,17 +2,17 @@
 
 use vtax_load::LatencyHistogram;
 use vtax_plan::model::{Measure, MeasureKind, Plan};
-use vtax_stats::RoundsWindow;
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 use vtax_store::storage::StorageFinding;
+use vtax_units::metric::{STORAGE_RATE, STORAGE_THROUGHPUT};
 
 use crate::metric::{Info, Observed, Unanswered, Value, exact, higher, lower, measure_of_test, percentiles};
 
 /// The metrics of this family, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
-    higher("storage_throughput", "throughput until durable", "B/s", 2),
+    higher(STORAGE_THROUGHPUT.name, STORAGE_THROUGHPUT.label, "B/s", 2),
     higher("storage_children", "throughput, sum of processes", "B/s", 0),
-    higher("storage_rate", "operations", "/s", 2),
+    higher(STORAGE_RATE.name, STORAGE_RATE.label, "/s", 2),
     lower("storage_p50", "operation, median", "ns", 1),
     lower("storage_p95", "operation, p95", "ns", 1),
     lower("storage_p99", "operation, p99", "ns", 1),
@@ -54,27 +54,13 @@ pub(crate) fn observed(record: &TrialRecord) -> Vec<Observed<'_>> {
         .collect()
 }
 
-/// Whether a test went over all records once: its figure is bytes per second, else operations per second.
-pub(crate) fn is_sequential(name: &str) -> bool {
-    let word = name.split('.').next().unwrap_or(name);
-    ["write", "rewrite", "read", "re-read", "backward-read", "strided-read"].contains(&word)
-}
-
-/// The window in which a test that was made in rounds is steady.
-pub(super) fn window(found: &StorageFinding) -> Option<RoundsWindow> {
-    let steady = found.steady_state.as_ref()?;
-    RoundsWindow::last(&steady.figures(), steady.rule.window as usize)
-}
-
 fn values(observation: &Observation, found: &StorageFinding) -> Vec<Value> {
     let result = &found.result;
-    let steady = window(found).map(|window| window.mean);
-    let mut values = Vec::new();
-    if is_sequential(&observation.name) && result.load.lateness.is_empty() {
-        values.push(exact("storage_throughput", steady.unwrap_or_else(|| result.parent())));
+    let (metric, value) = found.figure(&observation.name);
+    let mut values = vec![exact(metric.name, value)];
+    if metric == STORAGE_THROUGHPUT {
         values.push(exact("storage_children", result.children()));
     } else {
-        values.push(exact("storage_rate", steady.unwrap_or_else(|| result.iops())));
         values.extend(percentiles(&result.load.latency, Unanswered::of(&result.load), &PERCENTILES));
     }
     if !result.load.lateness.is_empty() {
@@ -109,14 +95,10 @@ pub(crate) fn describe_tests(observations: &[Observation]) -> String {
         let name = &observation.name;
         match (&observation.validity, observation.storage()) {
             (Validity::Invalid { .. }, _) | (_, None) => format!("{name} invalid"),
-            (_, Some(found)) if is_sequential(name) => {
-                let steady = window(found).map(|window| window.mean);
-                format!("{name} {:.1} MB/s", steady.unwrap_or_else(|| found.result.parent()) / 1e6)
-            }
-            (_, Some(found)) => {
-                let steady = window(found).map(|window| window.mean);
-                format!("{name} {:.0}/s", steady.unwrap_or_else(|| found.result.iops()))
-            }
+            (_, Some(found)) => match found.figure(name) {
+                (STORAGE_THROUGHPUT, value) => format!("{name} {:.1} MB/s", value / 1e6),
+                (_, value) => format!("{name} {value:.0}/s"),
+            },
         }
     });
     let mut words: Vec<String> = words.collect();

@@ -64,6 +64,7 @@ mod tests {
     use vtax_load::storage::{CacheEvidence, Facts, IoCounters, Process, Verified};
     use vtax_load::{Counts, GeneratorUse, LatencyHistogram, LoadResult};
     use vtax_store::storage::StorageFinding;
+    use vtax_units::metric::{STORAGE_RATE, STORAGE_THROUGHPUT};
     use vtax_units::{Nanos, Share};
 
     use super::*;
@@ -163,5 +164,25 @@ mod tests {
         let made = until_steady(RULE, false, |_| Ok(observation(100))).unwrap_or_else(|e| panic!("{e}"));
         let figures = made.storage().unwrap().steady_state.as_ref().unwrap().figures();
         assert_eq!(figures, [4096.0 * 100.0 / 2.0; 5]);
+    }
+
+    #[test]
+    fn a_test_comes_to_what_became_durable_or_to_its_operations() {
+        let of = |observation: &Observation, name| observation.storage().unwrap().figure(name);
+        let mut synced = observation(100);
+        let Some(Finding::Storage(found)) = &mut synced.result else { unreachable!() };
+        found.result.processes[0].durable = Some(Nanos::from_secs(4));
+        assert_eq!(of(&synced, "write.file-1mib"), (STORAGE_THROUGHPUT, 4096.0 * 100.0 / 4.0));
+        assert_eq!(of(&synced, "random-write.file-1mib"), (STORAGE_RATE, 100.0));
+        let Some(Finding::Storage(found)) = &mut synced.result else { unreachable!() };
+        found.result.load.lateness.record(Nanos(1));
+        assert_eq!(of(&synced, "write.file-1mib"), (STORAGE_RATE, 100.0), "at a rate that was asked for");
+
+        let (rounds, _) = made(&[900, 310, 300, 290, 300, 300]);
+        assert_eq!(
+            of(&rounds, "random-read"),
+            (STORAGE_RATE, 300.0),
+            "the average of the rounds that are steady"
+        );
     }
 }
