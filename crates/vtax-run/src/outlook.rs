@@ -37,6 +37,7 @@ impl EarlyComparison {
         self.mean().abs().exp()
     }
 
+    /// As statistics take it.
     fn so_far(&self) -> SoFar<'_> {
         SoFar { metric: self.logs.metric.name, logs: &self.logs.values, resolution: self.logs.resolution }
     }
@@ -180,7 +181,7 @@ fn ways(plan: &Plan, seen: &[EarlyComparison], lost: &[&EarlyComparison], rounds
     more.into_iter().chain(fewer).collect()
 }
 
-/// That in words. What pairs would tell isn't known before there are some.
+/// These ways in words, and that pairs may help: how much isn't known before there are some.
 fn advice(ways: &[String], may_be_duet: bool) -> String {
     let pairs = "Pairs at the same time (`repeat.trials: duet`) may help.";
     match (ways, may_be_duet) {

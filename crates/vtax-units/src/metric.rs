@@ -24,7 +24,7 @@ pub const LATENCY_P50: Metric = metric("latency_p50", "latency, median");
 pub const DOC: Metric = metric("doc", "design objective capacity");
 /// Of TCP streams, both directions together, in bits per second.
 pub const TCP_GOODPUT: Metric = metric("tcp_goodput", "TCP goodput");
-/// Of datagrams, in bits per second. No verdict is given on it.
+/// Of datagrams, in bits per second. It is shown and not compared: what arrives depends on the rate that was offered.
 pub const UDP_GOODPUT: Metric = metric("udp_goodput", "UDP goodput");
 /// Of pings, in nanoseconds.
 pub const RTT_P50: Metric = metric("rtt_p50", "round trip, median");
@@ -37,7 +37,7 @@ pub const STORAGE_THROUGHPUT: Metric = metric("storage_throughput", "throughput 
 /// Of all other tests of storage, in operations per second.
 pub const STORAGE_RATE: Metric = metric("storage_rate", "operations");
 
-/// Those on which verdicts are given.
+/// Those of them that runs are compared by while they go on: all but that of datagrams.
 pub const NAMED_AFTER: [Metric; 10] = [
     CAPACITY,
     THROUGHPUT,

@@ -63,7 +63,7 @@ fn never(rounds: usize, window: Option<RoundsWindow>) -> String {
 mod tests {
     use vtax_load::storage::{CacheEvidence, Facts, IoCounters, Process, Verified};
     use vtax_load::{Counts, GeneratorUse, LatencyHistogram, LoadResult};
-    use vtax_store::storage::StorageFinding;
+    use vtax_store::storage::{StorageFinding, goes_over_all_once};
     use vtax_units::metric::{STORAGE_RATE, STORAGE_THROUGHPUT};
     use vtax_units::{Nanos, Share};
 
@@ -164,6 +164,20 @@ mod tests {
         let made = until_steady(RULE, false, |_| Ok(observation(100))).unwrap_or_else(|e| panic!("{e}"));
         let figures = made.storage().unwrap().steady_state.as_ref().unwrap().figures();
         assert_eq!(figures, [4096.0 * 100.0 / 2.0; 5]);
+    }
+
+    /// Plans say it by the operation, stored runs by the test's name.
+    #[test]
+    fn the_name_of_a_test_says_whether_it_goes_over_all_once() {
+        let plan = "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: disk\nmeasure: [storage]\n\
+                    workload: {storage: {size: 1MiB, operations: [write, rewrite, read, re-read, random-read, \
+                    random-write, backward-read, strided-read, mix-70]}}\n";
+        let plan = vtax_plan::parse("t", plan.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
+        let tests = plan.cells[0].workload.model().storage_tests();
+        assert_eq!(tests.len(), 9);
+        for test in tests {
+            assert_eq!(goes_over_all_once(&test.name), !test.is_timed(), "{}", test.name);
+        }
     }
 
     #[test]
