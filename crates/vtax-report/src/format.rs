@@ -23,14 +23,28 @@ pub(crate) fn typical(value: f64, unit: &str, at_least: bool) -> String {
 }
 
 /// An interval around a value that is printed beside it, in the same unit where that is possible:
-/// `23.5k–24.8k`, `1.10–1.32`, else with units of its own: `905 µs–1.01 ms`.
+/// `23.5k–24.8k`, `1.10–1.32`, else with units of its own: `905 µs–1.01 ms`. An end that is absurdly far says only that: `905 µs to > 10.0 s`.
 pub(crate) fn range(center: f64, (low, high): (f64, f64), unit: &str) -> String {
+    if is_far(center, low) || is_far(center, high) {
+        let end = |value: f64| match is_far(center, value) {
+            true if value > center => format!("> {}", quantity(center * FAR, unit)),
+            true => format!("< {}", quantity(center / FAR, unit)),
+            false => quantity(value, unit),
+        };
+        // A sign before a number and a dash don't go together.
+        return format!("{} to {}", end(low), end(high));
+    }
     let texts = [quantity(low, unit), quantity(high, unit), quantity(center, unit)];
     let parts: Vec<_> = texts.iter().filter_map(|t| t.split_once(' ')).collect();
     match parts.as_slice() {
         [(low, a), (high, b), (_, c)] if a == b && b == c => format!("{low}–{high}"),
         _ => format!("{}–{}", texts[0], texts[1]),
     }
+}
+
+/// Whether an end of an interval is so far from its centre that its number says nothing.
+pub(crate) fn is_far(center: f64, end: f64) -> bool {
+    center > 0.0 && end > 0.0 && !(1.0 / FAR..=FAR).contains(&(end / center))
 }
 
 /// A duration in nanoseconds.
@@ -358,6 +372,9 @@ mod tests {
         }
         assert_eq!(range(1.2e6, (1.1e6, 1.3e6), "ns"), "1.10–1.30");
         assert_eq!(range(1.2e6, (0.9e6, 1.3e6), "ns"), "900 µs–1.30 ms");
+        assert_eq!(range(185e3, (13.5e3, 2.7e14), "ns"), "13.5 µs to > 1.85 s");
+        assert_eq!(range(185e3, (0.1, 2.7e14), "ns"), "< 18.5 ns to > 1.85 s");
+        assert!(!is_far(0.0, 2.7e14) && !is_far(1.0, 0.0), "nothing is a multiple of 0");
         assert_eq!(tick(2e6, "ns"), "2 ms");
         assert_eq!(tick(20_000.0, "req/s"), "20k req/s");
         assert_eq!(tax_tick(1.05), "1.05x");

@@ -5,7 +5,7 @@ use vtax_units::counted;
 use super::frame::Frame;
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, number};
-use super::{is_narrow, series};
+use super::{is_narrow, near_ends, series};
 use crate::format::{range, tick, typical};
 use crate::markup::Markup;
 
@@ -34,10 +34,9 @@ pub(crate) fn dots(all: &[Dots], title: &str, unit: &str, width: f64) -> Markup 
     let narrow = is_narrow(width);
     let lift = if narrow { 16.0 } else { 0.0 };
     let height = 8.0 + all.len() as f64 * (ROW + lift) + 42.0;
-    let ends = all.iter().flat_map(|d| {
-        let (low, high) = d.interval.unzip();
-        d.values.iter().map(|(value, _)| *value).chain([low, high].into_iter().flatten())
-    });
+    let ends = all
+        .iter()
+        .flat_map(|d| d.values.iter().map(|(value, _)| *value).chain(near_ends(d.center, d.interval)));
     let positive = all.iter().flat_map(|d| &d.values).all(|(v, _)| *v > 0.0);
     let frame = Frame {
         left: if narrow { 10.0 } else { 190.0 },
@@ -87,4 +86,33 @@ fn environment(svg: &mut Svg, frame: &Frame, d: &Dots, (middle, unit): (f64, &st
         svg.mark(&format!("{color} trial"), 0, (frame.x(*v), y), 3.6, &tip);
     }
     svg.mark(&format!("{color} mark"), d.position, (frame.x(d.center), middle + 7.0), 5.0, &tip);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(interval: (f64, f64)) -> String {
+        let values = vec![(1e5, false), (3e5, false)];
+        let vm = Dots {
+            label: "vm".into(),
+            position: 1,
+            values,
+            center: 1.8e5,
+            at_least: false,
+            interval: Some(interval),
+        };
+        dots(&[vm], "Latency", "ns", 900.0).into_string()
+    }
+
+    #[test]
+    fn an_interval_that_is_nearly_without_end_leaves_the_trials_apart() {
+        let (near, far) = (drawn((1e5, 3e5)), drawn((1e5, 2.7e14)));
+        let trials = |svg: &str| -> Vec<String> {
+            svg.split('<').filter(|part| part.contains(" trial\"")).map(str::to_owned).collect()
+        };
+        assert_eq!(trials(&near).len(), 2, "{near}");
+        assert_eq!(trials(&near), trials(&far));
+        assert!(far.contains("180 µs (100 µs to &gt; 1.80 s)"), "{far}");
+    }
 }

@@ -14,6 +14,7 @@ pub(crate) mod svg;
 pub(crate) mod timeline;
 pub(crate) mod xy;
 
+use crate::format::is_far;
 use crate::markup::Markup;
 
 /// Width on a desktop, in CSS pixels.
@@ -38,6 +39,12 @@ pub(crate) fn is_narrow(width: f64) -> bool {
 /// The class that gives a series its colour: the baseline is 0.
 pub(crate) fn series(index: usize) -> &'static str {
     ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"][index % 8]
+}
+
+/// The ends of an interval that an axis must hold: one without end, or nearly, must not flatten all others.
+pub(crate) fn near_ends(center: f64, interval: Option<(f64, f64)>) -> impl Iterator<Item = f64> {
+    let (low, high) = interval.unzip();
+    [low, high].into_iter().flatten().filter(move |end| !is_far(center, *end))
 }
 
 /// A logarithmic scale between two positive values.

@@ -3,9 +3,9 @@
 use crate::format::{duration, range, tick, typical};
 use crate::markup::Markup;
 use crate::plot::frame::{Frame, spread};
-use crate::plot::is_narrow;
 use crate::plot::scale::Scale;
 use crate::plot::svg::{Anchor, Svg, number, polyline};
+use crate::plot::{is_narrow, near_ends};
 
 /// One value of the setting.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,10 +45,7 @@ pub(crate) struct Sweep<'a> {
 impl Sweep<'_> {
     pub(crate) fn draw(&self, width: f64) -> Markup {
         let height = if is_narrow(width) { 230.0 } else { 260.0 };
-        let ends = self.points.iter().flat_map(|p| {
-            let (low, high) = p.interval.unwrap_or((p.value, p.value));
-            [low, p.value, high]
-        });
+        let ends = self.points.iter().flat_map(|p| near_ends(p.value, p.interval).chain([p.value]));
         let values: Vec<f64> = ends.chain(self.references.iter().map(|r| r.value)).collect();
         let high = values.iter().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
         let frame = Frame {

@@ -6,7 +6,7 @@ use crate::markup::Markup;
 use crate::plot::frame::Frame;
 use crate::plot::scale::Scale;
 use crate::plot::svg::{Anchor, Svg, number};
-use crate::plot::{is_narrow, responsive};
+use crate::plot::{is_narrow, near_ends, responsive};
 
 const HEIGHT: f64 = 300.0;
 
@@ -57,12 +57,7 @@ fn one(history: &History, width: f64) -> Markup {
 
 /// Every value and interval, with room; taxes and positive values on a logarithmic axis.
 fn scale(points: &[Point]) -> Scale {
-    let ends = || {
-        points.iter().flat_map(|p| {
-            let (low, high) = p.interval.unzip();
-            [Some(p.value), low, high].into_iter().flatten()
-        })
-    };
+    let ends = || points.iter().flat_map(|p| near_ends(p.value, p.interval).chain([p.value]));
     if points.iter().all(|p| p.value > 0.0) {
         return Scale::log_around(ends());
     }
