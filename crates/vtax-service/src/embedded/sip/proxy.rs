@@ -184,13 +184,14 @@ impl<'s> Proxy<'s> {
         let mut forwarded = std::mem::take(&mut table.get(id).request);
         forwarded.reserve(request.message.bytes().len() + HEADERS_BYTES);
         self.forward(&mut forwarded, request, parts, &target, &branch, opens_dialog);
-        output.send(&target.peer, |out| out.extend_from_slice(&forwarded));
         let transaction = table.get(id);
+        // Before the request: what the callee answers to that goes through another thread, and could overtake it.
         if is_invite {
             transaction.response.reserve(request.message.bytes().len());
             request.begin((100, "Trying"), None, &mut transaction.response).end();
             output.send(&transaction.upstream, |out| out.extend_from_slice(&transaction.response));
         }
+        output.send(&target.peer, |out| out.extend_from_slice(&forwarded));
         transaction.request = forwarded;
         transaction.give_up_ms = self.now_ms + GIVE_UP_MS;
         transaction.interval_ms = T1_MS;
