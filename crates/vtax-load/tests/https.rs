@@ -71,10 +71,12 @@ fn step(model: Model) -> RequestStep {
     }
 }
 
-/// Runs a load with two connections; what must hold for every one does.
+const CONNECTIONS: u32 = 2;
+
+/// Runs a load with [`CONNECTIONS`]; what must hold for every one does.
 fn run(target: SocketAddr, requests: HttpRequests, model: Model) -> (LoadResult, HttpDetails) {
-    let pool =
-        ConnectionPool { target, connections: 2, timeout: Nanos::from_secs(5), cpus: CpuSet::default() };
+    let timeout = Nanos::from_secs(5);
+    let pool = ConnectionPool { target, connections: CONNECTIONS, timeout, cpus: CpuSet::default() };
     let session = HttpSession::open(&HttpSpec { pool, requests }).unwrap();
     let mut result = session.run_step(&step(model), &Control::new()).unwrap();
     let counts = &result.counts;
@@ -132,10 +134,12 @@ fn a_connection_for_each_request_resumes_or_does_not() {
             assert!(result.counts.ok > 5 && result.counts.errors.total() == 0, "{:?}", result.counts);
             assert!(found.done() > 5 && found.failed == 0, "{found:?}");
             assert_eq!(found.alpn.as_deref(), Some("http/1.1"));
-            // In the warm-up each worker had a session to resume.
-            let (all, none) =
-                if resume { (&found.resumed, &found.full) } else { (&found.full, &found.resumed) };
-            assert!(all.len() > 5 && none.is_empty(), "{version:?} {resume}: {found:?}");
+            // The first of each connection has no session to resume; on a busy machine the warm-up can be over by then.
+            let (all, others, most) = match resume {
+                true => (found.resumed.len(), found.full.len(), CONNECTIONS.into()),
+                false => (found.full.len(), found.resumed.len(), 0),
+            };
+            assert!(all > 5 && others <= most, "{version:?} {resume}: {all} and {others}");
             assert!(!details.connect.is_empty() && !details.lifetime.is_empty());
         }
     }
