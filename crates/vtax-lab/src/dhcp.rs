@@ -16,7 +16,7 @@ use crate::node::Node;
 use crate::program::{Daemon, Program};
 
 /// The server.
-const DNSMASQ: Program = Program { name: "dnsmasq", package: "dnsmasq-base" };
+pub(crate) const DNSMASQ: Program = Program { name: "dnsmasq", package: "dnsmasq-base" };
 /// Its address: the last of the lab's network, which no node has.
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 255, 254));
 /// How long an address is leased, in seconds. Nodes don't renew, and none stands for a day.

@@ -23,4 +23,4 @@ mod watch;
 pub use capture::{Capture, full_after};
 pub use error::{Result, RouterError};
 pub use lab::{CommandOutcome, DoorPlace, ProbeStreamResult, Raised, RouterLab, run_here, run_in};
-pub use machine::{PACKAGE, installed, obstacle};
+pub use machine::{PACKAGE, installed, missing, obstacle};

@@ -23,14 +23,21 @@ pub fn installed() -> bool {
         && Path::new(CONFIGURATION).is_dir()
 }
 
+/// What says that FRR isn't installed, with the way to it; `None` where it is.
+#[must_use]
+pub fn missing() -> Option<String> {
+    let way = || {
+        format!("FRR is not installed; install it with `apt-get install {PACKAGE}`, or `vtax setup --labs`")
+    };
+    (!installed()).then(way)
+}
+
 /// Why a topology that needs this can't be built on this machine, with the way out; `None` where it can. Features of
 /// the kernel are tried in a namespace of their own.
 #[must_use]
 pub fn obstacle(needs: Needs) -> Option<String> {
-    if needs.routers && !installed() {
-        return Some(format!(
-            "FRR is not installed; install it with `apt-get install {PACKAGE}`, or `vtax setup --labs`"
-        ));
+    if let Some(missing) = needs.routers.then(missing).flatten() {
+        return Some(missing);
     }
     if needs.labels && !Path::new("/proc/sys/net/mpls").is_dir() {
         return Some("this kernel has no MPLS (modules mpls_router and mpls_iptunnel)".to_owned());

@@ -57,7 +57,23 @@ pub struct UmlConfig<'a> {
     pub directory: &'a Path,
 }
 
+/// The root that the program is below, and the program.
+fn located(cache: &Cache) -> Result<(PathBuf, PathBuf)> {
+    let roots = [PathBuf::from("/"), cache.unpacked(PACKAGE)];
+    let found = roots.into_iter().find_map(|root| program_below(&root).map(|program| (root, program)));
+    found.ok_or_else(|| VmError::NoUml { reason: format!("{PROGRAM} is not installed") })
+}
+
 impl Uml {
+    /// Where the program is.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::NoUml`] where it is nowhere.
+    pub fn find(cache: &Cache) -> Result<PathBuf> {
+        located(cache).map(|(_, program)| program)
+    }
+
     /// Finds the program and its modules, and builds the initrd with `init`, a static program, as `/init`.
     ///
     /// # Errors
@@ -65,9 +81,7 @@ impl Uml {
     /// Where something is missing, with the package that has it.
     pub fn prepare(init: &Path) -> Result<Self> {
         let missing = |reason: String| VmError::NoUml { reason };
-        let roots = [PathBuf::from("/"), Cache::of_user().unpacked(PACKAGE)];
-        let found = roots.iter().find_map(|root| Some((root, program_below(root)?)));
-        let (root, program) = found.ok_or_else(|| missing(format!("{PROGRAM} is not installed")))?;
+        let (root, program) = located(&Cache::of_user())?;
         let told = tool::run(tool::command(&program.to_string_lossy()).arg("--version"), Life::Bound)?;
         let release = told.trim().to_owned();
         let plain = |c: char| c.is_ascii_alphanumeric() || ".-+_".contains(c);

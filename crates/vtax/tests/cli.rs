@@ -171,6 +171,23 @@ fn check_tells_what_a_service_lacks_or_its_environments_do_not_see() {
 }
 
 #[test]
+fn check_tells_what_testbeds_need_and_is_not_installed() {
+    let scratch = Scratch::new();
+    let file = scratch.file("plan.yaml", &plan("[native, vm]", "http"));
+    let check = |arguments: &[&str]| {
+        let mut command = Command::new(VTAX);
+        command.args(["check", &file]).args(arguments);
+        command.env("PATH", scratch.path("bin")).env("VTAX_CACHE", scratch.path("cache"));
+        command.output().expect("vtax starts")
+    };
+    let lacks_qemu = "guests: QEMU can't be used: no qemu-system-x86_64 in PATH; install it with";
+    expect(&check(&[]), 0, &["missing on this host", lacks_qemu]);
+    expect(&check(&["--json"]), 0, &[lacks_qemu]);
+    let native = text(&check(&["--set", "environments=[native]"]));
+    assert!(!native.contains("missing on this host"), "nothing that it doesn't need: {native}");
+}
+
+#[test]
 fn a_directory_that_is_no_run_or_a_damaged_or_newer_one_is_named() {
     let scratch = Scratch::new();
     let run = scratch.name("run");

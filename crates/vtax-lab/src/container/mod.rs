@@ -17,7 +17,7 @@ use vtax_units::CpuSet;
 use crate::error::{LabError, OnPath, Result, While};
 use root::Place;
 pub use runtime::PACKAGE;
-pub(crate) use runtime::Runtime;
+pub(crate) use runtime::{Runtime, missing};
 use spec::AGENT;
 pub(crate) use spec::ContainerSpec;
 

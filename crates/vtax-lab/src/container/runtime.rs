@@ -129,6 +129,13 @@ impl Runtime {
 }
 
 /// A program of this name: what is installed comes before what was unpacked.
+/// What says that no runtime is installed, with the way to one; `None` where there is one, whether it works or not.
+pub(crate) fn missing() -> Option<String> {
+    let (path, cache) = (std::env::var_os("PATH").unwrap_or_default(), Cache::of_user());
+    let known = KNOWN.iter().any(|name| locate(name, &path, &cache).is_some());
+    (!known).then(|| format!("neither {} is installed; `vtax setup` brings one", KNOWN.join(" nor ")))
+}
+
 fn locate(name: &str, path: &OsStr, cache: &Cache) -> Option<PathBuf> {
     let mut places = std::env::split_paths(path).chain(["/usr/sbin".into(), "/usr/bin".into()]);
     let installed = places.find_map(|dir| Some(dir.join(name)).filter(|program| program.is_file()));

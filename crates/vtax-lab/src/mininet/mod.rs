@@ -25,7 +25,7 @@ use crate::program::{Daemon, Program};
 const PACKAGE: &str = "mininet";
 /// Debian's, for whose Python Mininet is packaged.
 const PYTHON: Program = Program { name: "/usr/bin/python3", package: PACKAGE };
-const ENTER: Program = Program { name: "mnexec", package: PACKAGE };
+pub(crate) const ENTER: Program = Program { name: "mnexec", package: PACKAGE };
 /// Mininet's `LinuxBridge` is made by this one.
 const BRIDGES: Program = Program { name: "brctl", package: "bridge-utils" };
 const NETWORK: &str = include_str!("network.py");

@@ -11,7 +11,8 @@ use vtax_units::CpuSet;
 use crate::error::{LabError, OnPath, Result};
 use crate::program::{Daemon, Program};
 
-const TESTCONTROLLER: Program = Program { name: "ovs-testcontroller", package: "openvswitch-testcontroller" };
+pub(crate) const TESTCONTROLLER: Program =
+    Program { name: "ovs-testcontroller", package: "openvswitch-testcontroller" };
 /// os-ken's own starter, `osken-manager`, isn't in Debian's package; its module is.
 const PYTHON: Program = Program { name: "/usr/bin/python3", package: "python3-os-ken" };
 /// The learning switch that os-ken runs.

@@ -18,11 +18,12 @@ use crate::error::{LabError, OnPath, Result};
 use crate::program::{Daemon, Program};
 
 use controller::Controller;
+pub(crate) use controller::TESTCONTROLLER;
 
 const PACKAGE: &str = "openvswitch-switch";
 const DATABASE_TOOL: Program = Program { name: "ovsdb-tool", package: PACKAGE };
 const DATABASE: Program = Program { name: "ovsdb-server", package: PACKAGE };
-const SWITCH: Program = Program { name: "ovs-vswitchd", package: PACKAGE };
+pub(crate) const SWITCH: Program = Program { name: "ovs-vswitchd", package: PACKAGE };
 const CONFIGURE: Program = Program { name: "ovs-vsctl", package: PACKAGE };
 const APPCTL: Program = Program { name: "ovs-appctl", package: PACKAGE };
 const DATAPATHS: Program = Program { name: "ovs-dpctl", package: PACKAGE };

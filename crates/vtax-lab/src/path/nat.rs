@@ -29,7 +29,7 @@ use crate::program::Program;
 use crate::spec::TestbedSpec;
 
 /// The program that has the kernel translate.
-const NFT: Program = Program { name: "nft", package: "nftables" };
+pub(super) const NFT: Program = Program { name: "nft", package: "nftables" };
 /// How long it may take.
 const WITHIN: Duration = Duration::from_secs(10);
 /// How many systems can be published: each has an address of its own on the client's network.

@@ -20,7 +20,7 @@ use crate::program::Program;
 use crate::remote::{RemoteHost, RemoteProgram};
 use crate::spec::{NodeSpec, TestbedSpec};
 
-const SSH: Program = Program { name: "ssh", package: "openssh-client" };
+pub(super) const SSH: Program = Program { name: "ssh", package: "openssh-client" };
 
 /// A path over this host's interface.
 pub(super) struct Nic<'a>(pub(super) &'a NicOptions);

@@ -1,11 +1,12 @@
 //! Packages of the programs that paths are made of.
 
+use vtax_plan::estimate::Requirement;
 use vtax_plan::model::{CardSharing, Controller, MininetSwitch, OvsOptions, UserNetwork};
 use vtax_sys::check::{Check, name};
 use vtax_sys::{caps, chain};
 use vtax_topology::blueprint::Needs;
 
-use super::{nat, rootless, shared, vxlan, wireguard};
+use super::{nat, nic, rootless, shared, vxlan, wireguard};
 use crate::error::{LabError, Result};
 use crate::program::Program;
 use crate::{dhcp, mininet, ovs};
@@ -72,6 +73,22 @@ pub fn lab_packages() -> Vec<PathPackage> {
     ]
 }
 
+/// The program by which it is told that a path can have what it needs; `None` where it needs no program of its own.
+pub(crate) fn program_of(needed: Requirement) -> Option<Program> {
+    Some(match needed {
+        Requirement::OpenVSwitch => ovs::SWITCH,
+        Requirement::Testcontroller => ovs::TESTCONTROLLER,
+        Requirement::Mininet => mininet::ENTER,
+        Requirement::Ssh => nic::SSH,
+        Requirement::Dhcp => dhcp::DNSMASQ,
+        Requirement::Nat => nat::NFT,
+        Requirement::Pasta => rootless::program(UserNetwork::Pasta),
+        Requirement::Slirp4netns => rootless::program(UserNetwork::Slirp4netns),
+        Requirement::Wireguard => wireguard::WG,
+        _ => return None,
+    })
+}
+
 /// What paths can be built of here, for `vtax doctor`, where that is no matter of namespaces.
 #[must_use]
 pub fn checks() -> Vec<Check> {
@@ -92,13 +109,12 @@ pub fn checks() -> Vec<Check> {
         let name = name::path(&format!("sdn ({word})"));
         point(name, "installed", ovs::controller_obstacle(controller))
     };
-    let ssh = Program { name: "ssh", package: "openssh-client" };
     vec![
         open_vswitch,
         sdn("testcontroller", Controller::Testcontroller),
         sdn("os-ken", Controller::OsKen),
         point("addresses by DHCP".to_owned(), "dnsmasq is installed", dhcp::obstacle()),
-        point(name::path("nic"), "ssh is installed", ssh.find().err().map(|e| e.to_string())),
+        point(name::path("nic"), "ssh is installed", nic::SSH.find().err().map(|e| e.to_string())),
     ]
 }
 

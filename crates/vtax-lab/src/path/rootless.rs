@@ -47,7 +47,7 @@ const HOST: u8 = 1;
 pub(super) struct Rootless(pub(super) UserNetwork);
 
 /// The program of a network.
-const fn program(network: UserNetwork) -> Program {
+pub(super) const fn program(network: UserNetwork) -> Program {
     match network {
         UserNetwork::Pasta => Program { name: "pasta", package: "passt" },
         UserNetwork::Slirp4netns => Program { name: "slirp4netns", package: "slirp4netns" },

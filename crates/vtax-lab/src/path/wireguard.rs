@@ -25,7 +25,7 @@ use crate::program::Program;
 use crate::spec::TestbedSpec;
 
 /// The program that tells the kernel keys and peers.
-const WG: Program = Program { name: "wg", package: "wireguard-tools" };
+pub(super) const WG: Program = Program { name: "wg", package: "wireguard-tools" };
 /// How long it may take.
 const WITHIN: Duration = Duration::from_secs(10);
 /// The UDP port of both ends.

@@ -103,7 +103,7 @@ fn to_json(plan: &Plan, calibration: Option<&Calibration>) -> serde_json::Value 
     })
 }
 
-/// What services need and this host lacks, or its nodes can't see, one sentence each.
+/// What the plan needs and this host hasn't installed, and what of its services their nodes can't see, one sentence each.
 fn missing(plan: &Plan) -> BTreeSet<String> {
     let of = |service: &Service| -> Vec<String> {
         let missing = vtax_service::missing_beside(service, Cache::of_user().dir());
@@ -111,7 +111,8 @@ fn missing(plan: &Plan) -> BTreeSet<String> {
         let hidden = vtax_service::hidden(service).into_iter().map(|hidden| hidden.why);
         missing.into_iter().chain(hidden).map(|why| format!("service {}: {why}", service.name)).collect()
     };
-    plan.cells.iter().flat_map(Cell::services).flat_map(of).collect()
+    let of_testbeds = requirements(plan).into_iter().filter_map(vtax_lab::missing);
+    of_testbeds.chain(plan.cells.iter().flat_map(Cell::services).flat_map(of)).collect()
 }
 
 fn missing_text(missing: &BTreeSet<String>) -> String {
