@@ -322,10 +322,11 @@ impl RunData {
 
     /// Name of a cell's environment, with the accelerator of a VM: `vm (TCG)`; and of its path, where
     /// paths are compared with each other: `vm (TCG) over ovs`; and with what tells it from others of its
-    /// name that have the same baseline: `vm-remus 25ms (TCG)`.
+    /// name that have the same baseline: `vm-remus 25ms (TCG)`, `native over mpls-vpn (core 3)`.
     pub(crate) fn environment_label(&self, cell: &Cell) -> String {
         let mut name = cell.environment.name.clone();
-        for (key, value) in cell.parameters.iter().filter(|(key, _)| self.varies_in_group(cell, key)) {
+        let of_environment = |key: &str| self.varies_in_group(cell, key) && !self.is_of_path(cell, key);
+        for (key, value) in cell.parameters.iter().filter(|(key, _)| of_environment(key)) {
             let words = match (key.as_str(), value.as_str()) {
                 ("count", value) => format!(" × {value}"),
                 // What is on or off doesn't say what it is.
@@ -338,7 +339,7 @@ impl RunData {
             Some(accelerated) => format!("{name} ({accelerated})"),
             None => name,
         };
-        self.with_compared(cell, environment)
+        self.with_compared(cell, environment, &self.path_label(cell))
     }
 
     /// Whether a parameter tells a cell from others of its names that have the same baseline.
@@ -355,9 +356,30 @@ impl RunData {
         self.plan.cells.iter().filter(alike).any(|c| c.parameters.get(key) != cell.parameters.get(key))
     }
 
+    /// Whether a parameter that varies is an option of a path that is compared with others: the same environment hasn't it over these.
+    fn is_of_path(&self, cell: &Cell, key: &str) -> bool {
+        let elsewhere = || {
+            let cells = self.plan.cells.iter();
+            cells.filter(|c| c.environment.name == cell.environment.name && c.path.name != cell.path.name)
+        };
+        let is_elsewhere = || elsewhere().any(|c| c.parameters.contains_key(key));
+        self.compares(|c| &c.path.name) && elsewhere().next().is_some() && !is_elsewhere()
+    }
+
+    /// A path with those of its options that tell it from others of its name: `mpls-vpn (core 3)`.
+    fn path_label(&self, cell: &Cell) -> String {
+        let own = |key: &str| self.varies_in_group(cell, key) && self.is_of_path(cell, key);
+        let options = cell.parameters.iter().filter(|(key, _)| own(key));
+        let options: Vec<String> = options.map(|(key, value)| format!("{key} {value}")).collect();
+        match options.is_empty() {
+            true => cell.path.name.clone(),
+            false => format!("{} ({})", cell.path.name, options.join(", ")),
+        }
+    }
+
     /// Adds a cell's service and path to the name of its environment, where such are compared with each other:
     /// `v2 in vm (TCG) over ovs`. Where all is in one environment that needs no explanation, it isn't named.
-    fn with_compared(&self, cell: &Cell, environment: String) -> String {
+    fn with_compared(&self, cell: &Cell, environment: String, path: &str) -> String {
         let mut name = environment;
         if self.compares(|c| &c.service.name) {
             let service = &cell.service.name;
@@ -368,7 +390,7 @@ impl RunData {
             };
         }
         if self.compares(|c| &c.path.name) {
-            name = format!("{name} over {}", cell.path.name);
+            name = format!("{name} over {path}");
         }
         if self.compares(|c| &c.systems.name) {
             name = format!("{name} beside {}", cell.systems.name);
@@ -380,7 +402,8 @@ impl RunData {
     pub(crate) fn spelt_out(&self, cell: &str) -> Option<String> {
         self.cell(cell).map(|c| match (self.accelerator(c).as_deref(), self.accelerated(c)) {
             (Some("tcg"), Some(accelerated)) => {
-                self.with_compared(c, format!("{} ({accelerated}{SPELT_OUT})", c.environment.name))
+                let name = format!("{} ({accelerated}{SPELT_OUT})", c.environment.name);
+                self.with_compared(c, name, &c.path.name)
             }
             _ => self.environment_label(c),
         })

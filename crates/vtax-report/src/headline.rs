@@ -46,16 +46,25 @@ fn sentences(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Cha
         (Verdict::Inconclusive, format!("Can't tell from {baselines} in {}", info.label)),
     ];
     let sentence = |(verdict, begin): &(Verdict, String)| {
-        let parts = environments(data, &found, *verdict);
-        (!parts.is_empty()).then(|| format!("{begin}: {}.", parts.join("; ")))
+        let names = environments(data, &found, *verdict)?;
+        Some(format!("{begin}: {names}."))
     };
     begins.iter().filter_map(sentence).collect::<Vec<_>>().join(" ")
 }
 
-/// The environments with this verdict, each with how much.
-fn environments(data: &RunData, found: &[&Comparison], verdict: Verdict) -> Vec<String> {
+/// More environments than these aren't named one by one: the table does that.
+const MOST_NAMED: usize = 4;
+
+/// The environments with this verdict, each with how much; of many their number, and the first and the last of them.
+fn environments(data: &RunData, found: &[&Comparison], verdict: Verdict) -> Option<String> {
     let with_verdict: Vec<&Comparison> = found.iter().copied().filter(|c| c.verdict == verdict).collect();
     let names = data.environments(with_verdict.iter().map(|c| c.cell.as_str()));
+    if names.is_empty() {
+        return None;
+    }
+    if names.len() > MOST_NAMED {
+        return Some(many(data, &names, &with_verdict));
+    }
     let part = |name: String| {
         let of = |c: &&Comparison| data.spelt_out(&c.cell).as_ref() == Some(&name);
         let own: Vec<&Comparison> = with_verdict.iter().copied().filter(of).collect();
@@ -66,7 +75,26 @@ fn environments(data: &RunData, found: &[&Comparison], verdict: Verdict) -> Vec<
             }
         }
     };
-    names.into_iter().map(part).collect()
+    Some(names.into_iter().map(part).collect::<Vec<_>>().join("; "))
+}
+
+/// `9 others (7 in TCG, software emulation), from 1/246 as much (vm (TCG) over mpls-vpn) to 1/8.7 as much (native over sdn)`.
+fn many(data: &RunData, names: &[String], with_verdict: &[&Comparison]) -> String {
+    let emulated = names.iter().filter(|name| name.contains(SPELT_OUT)).count();
+    let emulated = if emulated > 0 { format!(" ({emulated} in TCG{SPELT_OUT})") } else { String::new() };
+    let info = with_verdict.first().and_then(|c| named(&c.metric));
+    let unit = info.map_or("", |m| m.unit);
+    let ratio = |c: &Comparison| Some((own(info, c.tax?), data.spelt_out(&c.cell)?));
+    let mut ratios: Vec<(f64, String)> = with_verdict.iter().map_while(|c| ratio(c)).collect();
+    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let is_told = ratios.len() == with_verdict.len()
+        && with_verdict.iter().all(|c| matches!(c.verdict, Verdict::Worse | Verdict::Better));
+    let one = |(ratio, name): &(f64, String)| format!("{} ({name})", much(*ratio, unit));
+    let span = match ratios.as_slice() {
+        [least, .., most] if is_told => format!("from {} to {}", one(least), one(most)),
+        _ => amounts(with_verdict),
+    };
+    format!("{} others{emulated}, {span}", names.len())
 }
 
 /// A tax as the metric's own ratio, which turns it around where more is better.
@@ -166,6 +194,56 @@ mod tests {
             spelt_once(&format!("Worse than {long} over a: {long} over b; {long} over c.")),
             format!("Worse than {long} over a: {short} over b; {short} over c.")
         );
+    }
+
+    const PLAN: &str = "
+vtax: 1
+name: paths
+baseline: {environment: native, path: direct}
+environments: [native]
+paths: [direct, gigabit, bridge, ovs, routed: {name: vpn, topology: {mpls-vpn: {core: [1, 3]}}}]
+services: http
+workload:
+  http: {target: /bytes/100}
+measure: [capacity]
+repeat: 5
+";
+
+    /// A paragraph with every path of a routed lab was the first that its report said.
+    #[test]
+    fn many_environments_are_counted_and_few_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = vtax_fixture::Options {
+            repetitions: 1,
+            seconds: 1,
+            rate: 10,
+            ..vtax_fixture::Options::default()
+        };
+        let other = vtax_fixture::create(&directory.path().join("other"), &options).unwrap();
+        let plan = vtax_plan::parse("paths", PLAN.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let run =
+            vtax_store::RunDir::create(directory.path().join("run"), &plan, &other.provenance().unwrap());
+        let data = RunData::read(run.unwrap().run()).unwrap();
+        let worse = |(index, cell): (usize, &vtax_plan::model::Cell)| Comparison {
+            cell: cell.id.clone(),
+            baseline: plan.cells[0].id.clone(),
+            metric: "throughput".to_owned(),
+            verdict: Verdict::Worse,
+            tax: Some((index + 2) as f64),
+            interval: Some(((index + 1) as f64, (index + 4) as f64)),
+            ..Comparison::default()
+        };
+        let found: Vec<Comparison> = plan.cells[1..].iter().enumerate().map(worse).collect();
+        let labels: Vec<String> = plan.cells[3..].iter().map(|cell| data.environment_label(cell)).collect();
+        assert_eq!(labels, ["native over ovs", "native over vpn (core 1)", "native over vpn (core 3)"]);
+        let said = |found: &[Comparison]| sentences(&data, found, &[]);
+        assert_eq!(
+            said(&found),
+            "Worse than native over direct in throughput: 5 others, from 1/6 as much (native over vpn (core 3)) to 1/2 as much \
+             (native over gigabit)."
+        );
+        let four = said(&found[..4]);
+        assert!(four.contains("native over ovs, 1/4 as much") && four.matches("; ").count() == 3, "{four}");
     }
 
     #[test]
