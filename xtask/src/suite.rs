@@ -1,4 +1,4 @@
-//! Runs the whole test suite, several programs at a time where they don't disturb each other.
+//! Runs the whole test suite, two programs at a time where they don't disturb each other.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
