@@ -2,7 +2,7 @@
 
 use vtax_units::counted;
 
-use super::frame::Frame;
+use super::frame::{Frame, GAP, behind_labels};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, number};
 use super::{is_narrow, near_ends, series};
@@ -39,7 +39,7 @@ pub(crate) fn dots(all: &[Dots], title: &str, unit: &str, width: f64) -> Markup 
         .flat_map(|d| d.values.iter().map(|(value, _)| *value).chain(near_ends(d.center, d.interval)));
     let positive = all.iter().flat_map(|d| &d.values).all(|(v, _)| *v > 0.0);
     let frame = Frame {
-        left: if narrow { 10.0 } else { 190.0 },
+        left: if narrow { 10.0 } else { behind_labels(all.iter().map(|d| d.label.as_str()), 190.0, width) },
         right: if narrow { width - 10.0 } else { width - 170.0 },
         top: 8.0,
         bottom: height - 42.0,
@@ -68,7 +68,7 @@ fn environment(svg: &mut Svg, frame: &Frame, d: &Dots, (middle, unit): (f64, &st
         svg.text("label", (0.0, middle - 18.0), Anchor::Start, &d.label);
         svg.text("value", (frame.right, middle - 18.0), Anchor::End, &value);
     } else {
-        svg.text("label", (frame.left - 14.0, middle + 4.0), Anchor::End, &d.label);
+        svg.text("label", (frame.left - GAP, middle + 4.0), Anchor::End, &d.label);
         svg.text("value", (frame.right + 12.0, middle + 4.0), Anchor::Start, &value);
     }
     svg.line("row", (frame.left, middle), (frame.right, middle));

@@ -3,7 +3,7 @@
 use vtax_stats::Margin;
 use vtax_store::summary::{Comparison, Verdict};
 
-use super::frame::Frame;
+use super::frame::{Frame, GAP, behind_labels};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, number};
 use super::{is_narrow, series};
@@ -31,7 +31,11 @@ pub(crate) fn forest(rows: &[&Row], margin: f64, width: f64) -> Markup {
     let (least, most) = Margin::new(margin).bounds();
     let ends = ends.filter(|v| (1e-4..1e4).contains(v)).chain([least, most]);
     let frame = Frame {
-        left: if narrow { 8.0 } else { 190.0 },
+        left: if narrow {
+            8.0
+        } else {
+            behind_labels(rows.iter().map(|r| r.environment.as_str()), 190.0, width)
+        },
         right: if narrow { width - 8.0 } else { width - 170.0 },
         top: 24.0,
         bottom: height - 44.0,
@@ -139,7 +143,7 @@ fn tax(svg: &mut Svg, frame: &Frame, row: &Row, y: f64, narrow: bool) {
         svg.text("label", (8.0, y + 14.0), Anchor::Start, &row.environment);
         svg.text("value", (frame.right, y + 14.0), Anchor::End, &words);
     } else {
-        svg.text("label", (frame.left - 14.0, middle + 4.0), Anchor::End, &row.environment);
+        svg.text("label", (frame.left - GAP, middle + 4.0), Anchor::End, &row.environment);
         svg.text("value", (frame.right + 12.0, middle + 4.0), Anchor::Start, &words);
     }
     let color = series(row.position);

@@ -74,6 +74,16 @@ pub(crate) fn width(text: &str) -> f64 {
     text.chars().count() as f64 * 6.9
 }
 
+/// Pixels between a row's label and the frame.
+pub(crate) const GAP: f64 = 14.0;
+
+/// Where a frame begins whose rows have labels before them: `least`, or further right where one is longer, but not beyond two
+/// fifths of the picture's width.
+pub(crate) fn behind_labels<'a>(labels: impl Iterator<Item = &'a str>, least: f64, picture: f64) -> f64 {
+    let longest = labels.map(width).fold(0.0, f64::max);
+    (longest + GAP).clamp(least, (picture * 0.4).max(least))
+}
+
 /// Moves label positions apart to at least `gap`, keeping their order and within `low..high`.
 pub(crate) fn spread(positions: &mut [f64], gap: f64, low: f64, high: f64) {
     let mut order: Vec<usize> = (0..positions.len()).collect();
@@ -93,6 +103,14 @@ pub(crate) fn spread(positions: &mut [f64], gap: f64, low: f64, high: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_frame_makes_room_for_long_labels() {
+        let at = |label: &str| behind_labels(["vm", label].into_iter(), 190.0, 900.0);
+        assert_eq!(at("native"), 190.0);
+        assert_eq!(at("native (path in TCG) over backdoor-only"), 39.0 * 6.9 + GAP);
+        assert_eq!(at(&"x".repeat(200)), 360.0, "the picture has room too");
+    }
 
     #[test]
     fn labels_keep_their_distance() {

@@ -2,7 +2,7 @@
 
 use vtax_store::record::Layer;
 
-use super::frame::{Frame, width as text_width};
+use super::frame::{Frame, GAP, behind_labels, width as text_width};
 use super::is_narrow;
 use super::scale::Scale;
 use super::svg::{Anchor, Svg};
@@ -87,7 +87,7 @@ pub(crate) fn stack<P: Part>(bars: &[Bar<P>], shares: bool, title: &str, per: Pe
     let longest = bars.iter().map(Bar::total).fold(0.0, f64::max);
     let x = if shares { Scale::Linear { low: 0.0, high: 1.0 } } else { Scale::from_zero(longest) };
     let frame = Frame {
-        left: if narrow { 2.0 } else { 110.0 },
+        left: if narrow { 2.0 } else { behind_labels(bars.iter().map(|b| b.label.as_str()), 110.0, width) },
         right: width - if narrow { 14.0 } else { 110.0 },
         top: 4.0,
         bottom: height - 40.0,
@@ -108,7 +108,7 @@ pub(crate) fn stack<P: Part>(bars: &[Bar<P>], shares: bool, title: &str, per: Pe
             svg.text("label", (frame.left, middle), Anchor::Start, &bar.label);
             svg.text("value", (frame.right, middle), Anchor::End, &value);
         } else {
-            svg.text("label", (frame.left - 12.0, middle), Anchor::End, &bar.label);
+            svg.text("label", (frame.left - GAP, middle), Anchor::End, &bar.label);
         }
         let mut from = 0.0;
         for (layer, time) in &bar.layers {
