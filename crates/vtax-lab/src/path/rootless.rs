@@ -4,7 +4,7 @@
 //! The host is a network namespace with that process and the client's cable in it. The process runs on the system's CPUs, as it
 //! works for the system.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -254,6 +254,19 @@ fn slirp4netns(socket: &Path, system: &System) -> Vec<String> {
     ]
 }
 
+/// Connects to slirp4netns, which refuses that between making its socket and listening on it.
+fn connect(socket: &Path) -> std::io::Result<UnixStream> {
+    let until = Instant::now() + ANSWER_WITHIN;
+    loop {
+        match UnixStream::connect(socket) {
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            connected => return connected,
+        }
+    }
+}
+
 /// Has slirp4netns publish a port for TCP and UDP.
 fn publish(socket: &Path, public: IpAddr, port: u16) -> Result<(), String> {
     for protocol in ["tcp", "udp"] {
@@ -264,7 +277,7 @@ fn publish(socket: &Path, public: IpAddr, port: u16) -> Result<(), String> {
             },
         });
         let ask = || -> std::io::Result<String> {
-            let mut stream = UnixStream::connect(socket)?;
+            let mut stream = connect(socket)?;
             stream.set_read_timeout(Some(ANSWER_WITHIN))?;
             stream.write_all(request.to_string().as_bytes())?;
             stream.shutdown(Shutdown::Write)?;
@@ -340,6 +353,23 @@ mod tests {
             words.contains("--api-socket=/scratch/s.sock") && words.ends_with("/proc/self/fd/5 eth0"),
             "{words}"
         );
+    }
+
+    #[test]
+    fn a_socket_on_which_nobody_listens_yet_is_waited_for() {
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("api");
+        let made = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        bind(&made, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        let refused = UnixStream::connect(&path).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        std::thread::scope(|scope| {
+            let connected = scope.spawn(|| connect(&path));
+            std::thread::sleep(Duration::from_millis(20));
+            listen(&made, 1).unwrap();
+            assert!(connected.join().unwrap().is_ok());
+        });
     }
 
     #[test]
