@@ -40,8 +40,8 @@ const LIST: &[(&str, Option<&str>)] = &[
     ("vtax-lab tests/lab.rs", None),
 ];
 
-/// So many programs of those that measure run at a time. Of three, trials are disturbed so often, and made again, that less time is won
-/// than was lost: some programs took seven times as long.
+/// So many programs of those that measure run at a time. With three, trials were disturbed and made again: some programs took seven
+/// times as long, and the whole suite no less.
 const MEASURING: usize = 2;
 
 /// The programs by what may run beside them: [`MEASURING`] of `measure`, then one of `list` and one of `compute`.

@@ -7,7 +7,8 @@ use vtax_vm::{Cache, GuestKernel, Qemu, Uml, VmError};
 use crate::{container, ovs, path};
 
 /// What of it isn't installed here, with the way to it; `None` where all is there, or where it is nothing that can be installed.
-/// Builds nothing and needs no privileges: whether what is there works, only the doctor and a run find out.
+/// Builds nothing and needs no privileges; QEMU is asked for its version, and Python for os-ken. Whether what is there works, only the
+/// doctor and a run find out.
 #[must_use]
 pub fn missing(needed: Requirement) -> Option<String> {
     let why = match needed {

@@ -209,7 +209,7 @@ measure: [capacity]
 repeat: 5
 ";
 
-    /// A paragraph with every path of a routed lab was the first that its report said.
+    /// The first sentence of a routed lab's report was a paragraph that named every path.
     #[test]
     fn many_environments_are_counted_and_few_are_named() {
         let directory = tempfile::tempdir().unwrap();
