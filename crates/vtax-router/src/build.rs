@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use vtax_sys::netlink::{
     BridgeOptions, Mac, Netem, Netlink, Request, Tbf, Veth, VethEnd, add_address, add_netem, add_tbf,
-    create_bridge, create_gre, create_veth, create_vrf, move_to, rename, set_mtu, set_switch, set_up,
-    set_vrf,
+    create_bridge, create_gre, create_veth, create_vrf, move_to, rename, set_down, set_mtu, set_switch,
+    set_up, set_vrf,
 };
 use vtax_sys::{Context as _, NetNs, ethtool, sysctl};
 use vtax_topology::Prefix;
@@ -240,16 +240,18 @@ fn dig(netlink: &mut Netlink, tunnel: &Tunnel) -> vtax_sys::Result<()> {
     netlink.send_all([address(index, tunnel.address), set_up(&tunnel.name)])
 }
 
-/// Switches all interfaces of a node but loopback on or off.
-pub(crate) fn power(space: &NetNs, on: bool) -> vtax_sys::Result<()> {
-    space.run(|| {
-        let mut netlink = Netlink::open()?;
-        let names = netlink.links()?.into_iter().map(|link| link.name).filter(|name| name != "lo");
-        let change = |name: String| {
-            if on { set_up(&name) } else { vtax_sys::netlink::set_down(&name) }
-        };
-        netlink.send_all(names.map(change).collect::<Vec<_>>())
-    })
+/// Switches off what a node has of interfaces that are on, but for loopback: their names.
+pub(crate) fn switch_off(space: &NetNs) -> vtax_sys::Result<Vec<String>> {
+    let mut netlink = Netlink::open_in(space)?;
+    let on = netlink.links()?.into_iter().filter(|link| link.up && link.name != "lo");
+    let names: Vec<String> = on.map(|link| link.name).collect();
+    netlink.send_all(names.iter().map(|name| set_down(name)).collect::<Vec<_>>())?;
+    Ok(names)
+}
+
+/// Switches these interfaces of a node on. Some of a node's can't be, such as the kernel's own ends of tunnels.
+pub(crate) fn switch_on(space: &NetNs, names: &[String]) -> vtax_sys::Result<()> {
+    Netlink::open_in(space)?.send_all(names.iter().map(|name| set_up(name)).collect::<Vec<_>>())
 }
 
 /// A directory of a router's below another, made.

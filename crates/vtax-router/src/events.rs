@@ -35,7 +35,8 @@ impl RouterLab {
             Event::RestoreLink { link } => self.restore_link(link)?,
             Event::Kill { router } => {
                 // Its cables first: what its daemons would say on their way out reaches nobody.
-                build::power(self.space(router)?, false).during(what)?;
+                let off = build::switch_off(self.space(router)?).during(what)?;
+                self.switched_off.entry(router.clone()).or_default().extend(off);
                 self.router_mut(router)?.switch_off()?;
             }
             Event::Stop { router, daemon } => self.router_mut(router)?.stop(*daemon)?,
@@ -95,8 +96,12 @@ impl RouterLab {
     }
 
     fn restore_router(&mut self, router: &str) -> Result<()> {
-        build::power(self.space(router)?, true).during(|| format!("restore: {router}"))?;
-        let space = self.space(router)?.try_clone().during(|| format!("restore: {router}"))?;
+        let what = || format!("restore: {router}");
+        let space = self.space(router)?.try_clone().during(what)?;
+        if let Some(interfaces) = self.switched_off.get(router) {
+            build::switch_on(&space, interfaces).during(what)?;
+            self.switched_off.remove(router);
+        }
         self.router_mut(router)?.switch_on(&space)
     }
 }

@@ -112,6 +112,8 @@ pub fn run_in(space: &NetNs, words: &[String]) -> Result<CommandOutcome> {
 pub struct RouterLab {
     blueprint: Blueprint,
     routers: BTreeMap<String, Router>,
+    /// By router: the interfaces that went off with it.
+    pub(crate) switched_off: BTreeMap<String, Vec<String>>,
     watch: Option<Watch>,
     streams: Option<Streams>,
     watched: Option<Watched>,
@@ -146,6 +148,7 @@ impl RouterLab {
         let mut lab = Self {
             blueprint,
             routers: BTreeMap::new(),
+            switched_off: BTreeMap::new(),
             watch,
             streams: None,
             watched: None,

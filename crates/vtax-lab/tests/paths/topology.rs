@@ -243,6 +243,15 @@ pub(crate) fn ring(lab: &mut Lab) {
     stage.inject(restore("west-east"));
     stage.inject(Event::RestoreRouter { router: "north".to_owned() });
     assert!(stage.answers(SURELY));
+    // What was off before stays so.
+    stage.inject(cut("north-east"));
+    stage.inject(Event::Kill { router: "north".to_owned() });
+    stage.inject(Event::RestoreRouter { router: "north".to_owned() });
+    let is_up = |interface: &str| {
+        let asked = ["ip", "-o", "link", "show", "dev", interface].map(str::to_owned);
+        stage.routers[0].execute("north", &asked).unwrap().output.contains(",UP")
+    };
+    assert_eq!(["west", "east"].map(is_up), [true, false]);
     let done = stage.routers[0].execute("west", &["ip", "route"].map(str::to_owned)).unwrap();
     assert!(done.success && done.output.contains("10.95.0.0/16"), "{}", done.output);
     stage.end();
@@ -266,6 +275,11 @@ pub(crate) fn vpn(lab: &mut Lab) {
     assert!(stage.answers(SURELY), "by way of the backdoor");
     stage.inject(restore("p1-pe2"));
     stage.inject(Event::Stop { router: "p1".to_owned(), daemon: Daemon::Ldpd });
+    assert!(stage.answers(SURELY));
+    // Its kernel has ends of tunnels that are never on.
+    stage.inject(Event::Kill { router: "p1".to_owned() });
+    assert!(stage.answers(SURELY), "by way of the backdoor");
+    stage.inject(Event::RestoreRouter { router: "p1".to_owned() });
     assert!(stage.answers(SURELY));
     stage.end();
 }
