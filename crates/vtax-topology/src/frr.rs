@@ -245,6 +245,8 @@ impl<'a> Writer<'a> {
         if self.fast() {
             file.line(2, "discovery hello holdtime 5");
             file.line(2, "discovery hello interval 1");
+            // The least that FRR takes. By default a session that only one end knows the end of lasts 180 s, and nothing has labels.
+            file.line(2, "session holdtime 15");
         }
         for end in self.ends().filter(|end| end.labels) {
             file.line(2, format!("interface {}", end.interface));

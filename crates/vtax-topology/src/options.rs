@@ -104,7 +104,7 @@ pub enum RouterHost {
 #[serde(rename_all = "kebab-case")]
 pub enum Timers {
     /// As operators who care about convergence set them: OSPF's dead interval one second with four hellos in it,
-    /// SPF after 10 ms, BGP 3 and 9 s, LDP 1 and 5 s.
+    /// SPF after 10 ms, BGP 3 and 9 s, LDP's hellos 1 and 5 s, its sessions 5 and 15 s.
     #[default]
     Fast,
     /// The protocols' own: OSPF 10 and 40 s, BGP 60 and 180 s, LDP 5 and 15 s.

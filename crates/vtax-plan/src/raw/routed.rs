@@ -141,7 +141,7 @@ words! {
     }
     /// How soon routers notice and tell.
     TimersRaw(Timers) = "kind of timers", "kinds" {
-        "fast": Fast, "OSPF's dead interval 1 s, BGP 3 and 9 s, LDP 1 and 5 s.";
+        "fast": Fast, "OSPF's dead interval 1 s, BGP 3 and 9 s, LDP's hellos 1 and 5 s, its sessions 5 and 15 s.";
         "standard": Standard, "The protocols' own: OSPF 10 and 40 s, BGP 60 and 180 s, LDP 5 and 15 s.";
     }
     /// How a router learns routes.
