@@ -14,7 +14,7 @@ use vtax_sys::sync::lock;
 use vtax_units::{Nanos, Rate};
 
 use super::account::{Account, Revival};
-use super::inject::{Breakable, Injector};
+use super::inject::{Breakable, Done, Injector};
 use super::mode::mode_of;
 use super::seen::Course;
 use super::topology::Probing;
@@ -91,7 +91,7 @@ pub(crate) fn measure(
     let mut findings = account.findings();
     note_rebuilds(&mut findings.faults, measure.duration, site.sut);
     let validity = match held.validity {
-        Validity::Valid => nothing_happened(&findings.faults).unwrap_or(Validity::Valid),
+        Validity::Valid => worth(&findings.faults, &done),
         invalid => invalid,
     };
     let outcome = Finding::Failover(Box::new(FailoverOutcome {
@@ -124,6 +124,11 @@ fn note_rebuilds(faults: &mut [FaultRecord], duration: Nanos, sut: &Client) {
     }
 }
 
+/// What a trial is worth whose load counts.
+fn worth(faults: &[FaultRecord], done: &[Done]) -> Validity {
+    nothing_happened(faults).or_else(|| routers_refused(done)).unwrap_or(Validity::Valid)
+}
+
 /// A trial in which nothing could be broken tells nothing; why, of each fault.
 fn nothing_happened(faults: &[FaultRecord]) -> Option<Validity> {
     let broken = faults.iter().filter(|f| !f.fault.kind.mends());
@@ -137,9 +142,18 @@ fn nothing_happened(faults: &[FaultRecord]) -> Option<Validity> {
     Some(Validity::Invalid { reason: InvalidReason::MeasureFailed, detail })
 }
 
+/// A trial whose routers didn't do what was asked isn't the one that was asked for: one that should have been restored stayed off.
+fn routers_refused(done: &[Done]) -> Option<Validity> {
+    let of_routers = done.iter().filter(|done| matches!(done.fault.kind, FaultKind::Topology(_)));
+    let (fault, why) = of_routers.filter_map(|done| Some((done.fault, done.refused.as_ref()?))).next()?;
+    let (what, at) = (fault.kind.words(), fault.at.as_secs_f64());
+    let detail = format!("{what} at {at:.2} s could not be done: {why}");
+    Some(Validity::Invalid { reason: InvalidReason::MeasureFailed, detail })
+}
+
 #[cfg(test)]
 mod tests {
-    use vtax_plan::model::{Fault, FaultKind, FaultTarget};
+    use vtax_plan::model::{Fault, FaultKind, FaultTarget, TopologyFault};
 
     use super::super::account::left_out;
     use super::*;
@@ -160,5 +174,28 @@ mod tests {
             "none of its faults tells anything: kill: primary-host at 1.00 s: too early; kill: secondary-host at 2.00 s: too late"
         );
         assert_eq!(nothing_happened(&[first, of(2, FaultTarget::SecondaryHost, None)]), None);
+    }
+
+    #[test]
+    fn a_trial_whose_router_was_not_restored_does_not_count() {
+        let done = |kind, refused: Option<&str>| Done {
+            number: 0,
+            fault: Fault { at: Nanos::from_secs(12), kind },
+            at_unix_ns: 0,
+            protected: None,
+            host: None,
+            refused: refused.map(str::to_owned),
+            undone: None,
+        };
+        let restore = FaultKind::Topology(TopologyFault::RestoreRouter("p1".parse().expect("a name")));
+        let killed = done(FaultKind::Kill(FaultTarget::PrimaryHost), Some("there is none"));
+        assert_eq!(routers_refused(&[killed.clone(), done(restore, None)]), None);
+        let Some(Validity::Invalid { reason, detail }) =
+            routers_refused(&[killed, done(restore, Some("no such process"))])
+        else {
+            panic!("it counts")
+        };
+        assert_eq!(reason, InvalidReason::MeasureFailed);
+        assert_eq!(detail, "restore: p1 at 12.00 s could not be done: no such process");
     }
 }
