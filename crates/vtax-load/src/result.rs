@@ -345,6 +345,14 @@ impl LoadResult {
         }
     }
 
+    /// True where the generator sent 99 % of the requests no later than this after they were due, missed none, and lacked neither
+    /// descriptors nor ports.
+    #[must_use]
+    pub fn on_time(&self, within: Nanos) -> bool {
+        let Errors { no_descriptors, no_addresses, .. } = self.counts.errors;
+        self.counts.missed + no_descriptors + no_addresses == 0 && self.lateness.quantile(0.99) <= within
+    }
+
     /// Share of requests that had no successful answer: those that failed, weren't answered in time or were never sent.
     /// Those whose time was not over when the load ended are left out: an answer might still have come.
     #[must_use]
@@ -451,25 +459,40 @@ mod tests {
         assert_eq!(read(&serde_json::to_string(&known).unwrap()).unwrap(), known);
     }
 
+    fn result(errors: Errors) -> LoadResult {
+        LoadResult {
+            duration: Nanos::from_secs(1),
+            started_unix_ns: 0,
+            counts: Counts { intended: 5, sent: 5, errors, ..Counts::default() },
+            latency: LatencyHistogram::new(),
+            lateness: LatencyHistogram::new(),
+            intervals: Vec::new(),
+            connections: Vec::new(),
+            generator: GeneratorUse::default(),
+            samples: Vec::new(),
+            details: None,
+            timeout: Nanos::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_generator_is_on_time_where_it_sent_all_and_hardly_one_late() {
+        let within = Nanos::from_millis(1);
+        let mut load = result(Errors::default());
+        (0..99).for_each(|_| load.lateness.record(Nanos(200_000)));
+        load.lateness.record(Nanos::from_millis(80));
+        assert!(load.on_time(within));
+        assert!(!load.on_time(Nanos(100_000)));
+        assert!(!result(Errors { no_addresses: 1, ..Errors::default() }).on_time(within));
+        load.counts.missed = 1;
+        assert!(!load.on_time(within));
+    }
+
     #[test]
     fn what_the_server_refused_is_not_the_generators_fault() {
         let doubt = |errors: Errors, limited: Option<&str>| {
-            let counts = Counts { intended: 5, sent: 5, errors, ..Counts::default() };
-            let limited = limited.map(str::to_owned);
-            let generator = GeneratorUse { limited, ..GeneratorUse::default() };
-            let result = LoadResult {
-                duration: Nanos::from_secs(1),
-                started_unix_ns: 0,
-                counts,
-                latency: LatencyHistogram::new(),
-                lateness: LatencyHistogram::new(),
-                intervals: Vec::new(),
-                connections: Vec::new(),
-                generator,
-                samples: Vec::new(),
-                details: None,
-                timeout: Nanos::ZERO,
-            };
+            let mut result = result(errors);
+            result.generator.limited = limited.map(str::to_owned);
             result.doubt()
         };
         let refused = || Errors { refused: 5, ..Errors::default() };

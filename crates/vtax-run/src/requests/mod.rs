@@ -27,7 +27,7 @@ use capacity::Capacity;
 use generator::{Generator, OnClient, OnHosts};
 use members::with_members;
 use step::{LoadStep, Pace};
-use worth::undisturbed;
+use worth::{undisturbed, validity_under_faults};
 
 pub(crate) use worth::validity;
 
@@ -154,7 +154,7 @@ fn held(
         started_unix_ns: load.started_unix_ns,
         duration: load.duration,
         course: course(&load),
-        validity: validity(&load),
+        validity: validity_under_faults(&load, measure.delayed),
         load: FailoverLoad::Requests(Box::new(load)),
         phases: Vec::new(),
     })

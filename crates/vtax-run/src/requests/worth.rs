@@ -2,6 +2,7 @@
 
 use vtax_load::{Doubt, LoadResult};
 use vtax_store::record::{InvalidReason, Validity};
+use vtax_units::Nanos;
 
 /// What a step without faults is worth, however it went along: a server that acknowledges what isn't so has no speed.
 pub(super) fn undisturbed(result: &LoadResult) -> Validity {
@@ -21,6 +22,15 @@ pub(crate) fn validity(result: &LoadResult) -> Validity {
         None => Validity::Valid,
         Some(Doubt::NothingSucceeded(why)) => invalid(InvalidReason::NothingSucceeded, why),
         Some(Doubt::GeneratorLimited(why)) => invalid(InvalidReason::GeneratorLimited, why),
+    }
+}
+
+/// What a load is worth by which faults are told: answers count as delayed beyond `delayed`, and a start that is late by a
+/// hundredth of it changes nothing that is told, however short latencies are.
+pub(super) fn validity_under_faults(result: &LoadResult, delayed: Nanos) -> Validity {
+    match result.doubt() {
+        Some(Doubt::GeneratorLimited(_)) if result.on_time(Nanos(delayed.0 / 100)) => Validity::Valid,
+        _ => validity(result),
     }
 }
 
