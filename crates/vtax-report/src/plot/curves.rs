@@ -2,9 +2,9 @@
 
 use hdrhistogram::Histogram;
 
-use super::frame::{Frame, spread};
+use super::frame::{Frame, before_names};
 use super::scale::Scale;
-use super::svg::{Anchor, Svg, polyline};
+use super::svg::{Svg, polyline};
 use super::{is_narrow, series};
 use crate::format::{duration, quantile_name, tick};
 use crate::markup::Markup;
@@ -53,10 +53,9 @@ pub(crate) fn percentiles(curves: &[Curve<'_>], title: &str, words: Words, width
         let last = quantile(last_nine(c.histogram));
         [0.0, last].map(|q| c.histogram.value_at_quantile(q) as f64)
     });
-    let longest = curves.iter().map(|c| c.label.chars().count()).max().unwrap_or(0) as f64;
     let frame = Frame {
         left: 58.0,
-        right: width - if narrow { 12.0 } else { longest * 7.2 + 20.0 },
+        right: before_names(curves.iter().map(|c| c.label.as_str()), width),
         top: 30.0,
         bottom: height - 44.0,
         x: Scale::Nines { high: nines },
@@ -69,7 +68,7 @@ pub(crate) fn percentiles(curves: &[Curve<'_>], title: &str, words: Words, width
         q => quantile_name(q),
     });
     frame.names(&mut svg, words.share, words.value);
-    let mut ends: Vec<f64> = Vec::new();
+    let mut ends = Vec::new();
     for curve in curves {
         let color = series(curve.position);
         let h = curve.histogram;
@@ -80,7 +79,7 @@ pub(crate) fn percentiles(curves: &[Curve<'_>], title: &str, words: Words, width
         let last = last_nine(h);
         let steps = (last * 40.0).ceil() as u32;
         let points: Vec<_> = (0..=steps).map(|i| at(last * f64::from(i) / f64::from(steps))).collect();
-        ends.push(points.last().map_or(0.0, |p| p.1));
+        ends.push((curve.position, curve.label.as_str(), at(last)));
         svg.path(&format!("{color} curve"), &polyline(points), &curve.label);
         for q in [0.5, 0.9, 0.99, 0.999, 0.9999].into_iter().filter(|q| nines_of(*q) <= last) {
             let value = h.value_at_quantile(q) as f64;
@@ -89,16 +88,7 @@ pub(crate) fn percentiles(curves: &[Curve<'_>], title: &str, words: Words, width
         }
     }
     if !narrow {
-        spread(&mut ends, 16.0, frame.top, frame.bottom);
-        for (curve, y) in curves.iter().zip(ends) {
-            let end = frame.x(quantile(last_nine(curve.histogram)));
-            svg.text(
-                &format!("{} label", series(curve.position)),
-                (end + 9.0, y + 4.0),
-                Anchor::Start,
-                &curve.label,
-            );
-        }
+        frame.name_ends(&mut svg, &ends);
     }
     svg.finish()
 }

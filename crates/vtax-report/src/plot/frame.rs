@@ -2,6 +2,7 @@
 
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, number};
+use super::{is_narrow, series};
 
 /// The box with its margins, in pixels.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +68,19 @@ impl Frame {
         svg.text("name", (0.0, self.top - 10.0), Anchor::Start, y);
         svg.text("name", (self.right, self.bottom + 33.0), Anchor::End, x);
     }
+
+    /// Names series where they end, each given with its position. To a name that others push away from there leads a line.
+    pub(crate) fn name_ends(&self, svg: &mut Svg, ends: &[(usize, &str, (f64, f64))]) {
+        let mut heights: Vec<f64> = ends.iter().map(|(_, _, (_, y))| *y).collect();
+        spread(&mut heights, 16.0, self.top, self.bottom);
+        for (&(position, label, (x, y)), height) in ends.iter().zip(heights) {
+            let color = series(position);
+            if (height - y).abs() > 4.0 {
+                svg.line(&format!("{color} leader"), (x + 5.0, y), (x + 12.0, height));
+            }
+            svg.text(&format!("{color} label"), (x + 14.0, height + 4.0), Anchor::Start, label);
+        }
+    }
 }
 
 /// About how wide a text is in the labels' size.
@@ -84,19 +98,35 @@ pub(crate) fn behind_labels<'a>(labels: impl Iterator<Item = &'a str>, least: f6
     (longest + GAP).clamp(least, (picture * 0.4).max(least))
 }
 
-/// Moves label positions apart to at least `gap`, keeping their order and within `low..high`.
+/// Where a frame ends whose series have names behind their ends ([`Frame::name_ends`]), which phones have no room for.
+pub(crate) fn before_names<'a>(names: impl Iterator<Item = &'a str>, picture: f64) -> f64 {
+    if is_narrow(picture) {
+        return picture - 12.0;
+    }
+    let longest = names.map(|name| name.chars().count()).max().unwrap_or(0) as f64;
+    picture - longest * 7.2 - 25.0
+}
+
+/// Moves label positions apart to at least `gap`, keeping their order and within `low..high`: as little as is possible, by the
+/// sum of squares.
 pub(crate) fn spread(positions: &mut [f64], gap: f64, low: f64, high: f64) {
     let mut order: Vec<usize> = (0..positions.len()).collect();
     order.sort_by(|a, b| positions[*a].total_cmp(&positions[*b]));
-    let mut floor = low;
-    for &i in &order {
-        positions[i] = positions[i].max(floor);
-        floor = positions[i] + gap;
+    // Without the gaps between them they need only stay in order: neighbours that would not are taken together to their mean
+    // (pool adjacent violators).
+    let mut pools: Vec<(f64, f64)> = Vec::new();
+    for (rank, &i) in order.iter().enumerate() {
+        let (mut mean, mut members) = (positions[i] - rank as f64 * gap, 1.0);
+        while let Some((before, many)) = pools.pop_if(|(before, _)| *before > mean) {
+            mean = (before * many + mean * members) / (many + members);
+            members += many;
+        }
+        pools.push((mean, members));
     }
-    let mut ceiling = high;
-    for &i in order.iter().rev() {
-        positions[i] = positions[i].min(ceiling);
-        ceiling = positions[i] - gap;
+    let highest = high - positions.len().saturating_sub(1) as f64 * gap;
+    let places = pools.iter().flat_map(|(mean, members)| std::iter::repeat_n(*mean, *members as usize));
+    for ((rank, &i), place) in order.iter().enumerate().zip(places) {
+        positions[i] = place.max(low).min(highest) + rank as f64 * gap;
     }
 }
 
@@ -116,7 +146,10 @@ mod tests {
     fn labels_keep_their_distance() {
         let mut at = [50.0, 49.0, 51.0, 98.0];
         spread(&mut at, 10.0, 0.0, 100.0);
-        assert_eq!(at, [59.0, 49.0, 69.0, 98.0]);
+        assert_eq!(at, [50.0, 40.0, 60.0, 98.0]);
+        let mut at = [0.0, 3.0, 50.0];
+        spread(&mut at, 10.0, 0.0, 100.0);
+        assert_eq!(at, [0.0, 10.0, 50.0]);
         let mut at = [99.0, 100.0];
         spread(&mut at, 10.0, 0.0, 100.0);
         assert_eq!(at, [90.0, 100.0]);

@@ -36,9 +36,13 @@ pub(crate) fn is_narrow(width: f64) -> bool {
     width < 500.0
 }
 
-/// The class that gives a series its colour: the baseline is 0.
+/// The class that gives a series its colour: the baseline is 0. From the ninth on the colours come again, with hollow marks and
+/// broken lines.
 pub(crate) fn series(index: usize) -> &'static str {
-    ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"][index % 8]
+    const CLASSES: [&str; 16] = [
+        "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s14", "s15",
+    ];
+    CLASSES[index % CLASSES.len()]
 }
 
 /// The ends of an interval that an axis must hold: one without end, or nearly, must not flatten all others.
@@ -50,4 +54,20 @@ pub(crate) fn near_ends(center: f64, interval: Option<(f64, f64)>) -> impl Itera
 /// A logarithmic scale between two positive values.
 pub(crate) fn log_scale(low: f64, high: f64) -> scale::Scale {
     scale::Scale::Log { low, high }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_of_sixteen_series_has_a_class_and_a_colour() {
+        let classes: BTreeSet<&str> = (0..16).map(series).collect();
+        assert_eq!(classes.len(), 16);
+        for class in classes {
+            assert!(crate::pages::STYLE.contains(&format!(".{class} {{ --c: ")), "{class}");
+        }
+    }
 }

@@ -2,9 +2,9 @@
 
 use vtax_stats::{Load, Peak, Scalability};
 
-use super::frame::{Frame, spread};
+use super::frame::{Frame, before_names};
 use super::scale::Scale;
-use super::svg::{Anchor, Svg, polyline};
+use super::svg::{Svg, polyline};
 use super::{is_narrow, series};
 use crate::format::{quantity, tick};
 use crate::markup::Markup;
@@ -35,10 +35,9 @@ pub(crate) fn scaling(sweeps: &[Sweep], load: &str, unit: &str, width: f64) -> M
     let reach =
         sweeps.iter().filter_map(|s| peak_at(s.law.as_ref()?)).fold(largest, f64::max).min(largest * 2.0);
     let smallest = all().map(|l| l.n).fold(largest, f64::min);
-    let longest = sweeps.iter().map(|s| s.label.chars().count()).max().unwrap_or(0) as f64;
     let frame = Frame {
         left: 62.0,
-        right: width - if narrow { 12.0 } else { longest * 7.2 + 20.0 },
+        right: before_names(sweeps.iter().map(|s| s.label.as_str()), width),
         top: 30.0,
         bottom: height - 44.0,
         x: Scale::Log { low: smallest, high: (reach * 1.05).max(smallest * 1.1) },
@@ -76,15 +75,11 @@ pub(crate) fn scaling(sweeps: &[Sweep], load: &str, unit: &str, width: f64) -> M
                 svg.mark(&format!("{color} ring"), 0, (frame.x(n.value), frame.y(throughput)), 7.0, &tip);
             }
         }
-        ends.push((frame.x(end.0), frame.y(end.1)));
+        let end = (frame.x(end.0).max(frame.right - 4.0), frame.y(end.1));
+        ends.push((sweep.position, sweep.label.as_str(), end));
     }
     if !narrow {
-        let mut heights: Vec<f64> = ends.iter().map(|e| e.1).collect();
-        spread(&mut heights, 16.0, frame.top, frame.bottom);
-        for ((sweep, (x, _)), y) in sweeps.iter().zip(&ends).zip(heights) {
-            let class = format!("{} label", series(sweep.position));
-            svg.text(&class, (x.max(frame.right - 4.0) + 10.0, y + 4.0), Anchor::Start, &sweep.label);
-        }
+        frame.name_ends(&mut svg, &ends);
     }
     svg.finish()
 }

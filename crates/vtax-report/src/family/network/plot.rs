@@ -2,7 +2,7 @@
 
 use crate::format::tick;
 use crate::markup::Markup;
-use crate::plot::frame::{Frame, spread};
+use crate::plot::frame::{Frame, before_names};
 use crate::plot::scale::Scale;
 use crate::plot::svg::{Anchor, Svg, number, polyline};
 use crate::plot::{is_narrow, series};
@@ -89,11 +89,10 @@ pub(crate) fn by_window(
 ) -> Markup {
     let narrow = is_narrow(width);
     let height = if narrow { 300.0 } else { 360.0 };
-    let longest = lines.iter().map(|l| l.label.chars().count()).max().unwrap_or(0) as f64;
     let last = windows.len().saturating_sub(1) as f64;
     let frame = Frame {
         left: 66.0,
-        right: width - if narrow { 12.0 } else { longest * 7.2 + 20.0 },
+        right: before_names(lines.iter().map(|l| l.label.as_str()), width),
         top: 30.0,
         bottom: height - 44.0,
         x: Scale::Linear { low: -0.25, high: last + 0.25 },
@@ -124,15 +123,11 @@ pub(crate) fn by_window(
             let at = (frame.x(i as f64), frame.y(value));
             svg.mark(&format!("{color} mark"), line.position, at, 4.0, &tip);
         }
-        ends.push(points.last().copied().unwrap_or((frame.left, frame.top)));
+        let end = points.last().copied().unwrap_or((frame.left, frame.top));
+        ends.push((line.position, line.label.as_str(), end));
     }
     if !narrow {
-        let mut heights: Vec<f64> = ends.iter().map(|e| e.1).collect();
-        spread(&mut heights, 16.0, frame.top, frame.bottom);
-        for ((line, end), y) in lines.iter().zip(&ends).zip(heights) {
-            let class = format!("{} label", series(line.position));
-            svg.text(&class, (end.0 + 9.0, y + 4.0), Anchor::Start, &line.label);
-        }
+        frame.name_ends(&mut svg, &ends);
     }
     svg.finish()
 }
