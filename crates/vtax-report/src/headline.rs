@@ -9,7 +9,8 @@ use crate::format::{bounded, much, much_within, span};
 use crate::judged::direction;
 use crate::metric::Info;
 
-/// One sentence for each verdict, on the first primary metric that was measured; on what the plan asks first, where it does.
+/// One sentence for each verdict, on the first primary metric that was measured; on what the plan asks first, where it does. A run
+/// that measured only what faults do says that.
 pub(crate) fn headline(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Chapter>]) -> String {
     spelt_once(&sentences(data, comparisons, chapters))
 }
@@ -25,8 +26,11 @@ fn sentences(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Cha
     let asked: Vec<&Comparison> = comparisons.iter().filter(|c| c.asked_first).collect();
     let all = if asked.is_empty() { comparisons.iter().collect() } else { asked };
     let measured = |m: &&Info| all.iter().any(|c| c.metric == m.name);
-    let Some(info) = metrics().filter(|m| m.primary).find(measured).or_else(|| metrics().find(measured))
-    else {
+    let primary = metrics().filter(|m| m.primary).find(measured);
+    if let Some(said) = crate::ft::headline::headline(data).filter(|_| primary.is_none()) {
+        return said;
+    }
+    let Some(info) = primary.or_else(|| metrics().find(measured)) else {
         return match data.trials.is_empty() {
             true => "Nothing was measured yet.".to_owned(),
             false => {

@@ -43,10 +43,10 @@ pub(crate) struct Failover {
     pub(crate) measure: String,
     /// From 1, within its trial.
     pub(crate) number: usize,
-    /// `kill: primary-host`.
+    /// `kill: primary-host`; with its measure behind it, `(NAME)`, where others have the same.
     pub(crate) fault: String,
     /// What that did: `the host it ran on was killed`.
-    pub(crate) happened: &'static str,
+    pub(crate) happened: String,
     /// The host of the guest failed, and no other one: what protection is for.
     pub(crate) host_failed: bool,
     /// The guest was moved on purpose: nothing had failed.

@@ -11,6 +11,7 @@ mod failover;
 mod failovers;
 mod figures;
 mod found;
+pub(crate) mod headline;
 mod page;
 mod plot;
 mod protects;

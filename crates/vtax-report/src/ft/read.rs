@@ -9,7 +9,7 @@ use vtax_units::Nanos;
 use super::around::overlays;
 use super::failovers::{Costs, Environment, Ft, Group, Span};
 use super::protects::Mode;
-use super::trial::{broken, failover, one};
+use super::trial::{broken, failover, one, tell_measures_apart};
 use super::writes;
 use crate::data::RunData;
 use crate::family::sip::study;
@@ -104,6 +104,7 @@ fn environment(
             }
         }
     }
+    tell_measures_apart(&mut failovers);
     let problems = trials.iter().flat_map(|t| {
         let of_trial = t.protections().flat_map(|(_, of)| &of.problems);
         of_trial.map(|problem| (t.index, problem.clone()))

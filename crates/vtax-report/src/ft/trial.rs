@@ -1,5 +1,7 @@
 //! What one trial with faults comes to.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use vtax_plan::model::{FaultKind, FaultTarget, TopologyFault};
 use vtax_store::failover::{FailoverOutcome, FaultRecord, Recovery};
 use vtax_store::record::{Finding, InvalidReason, TrialRecord, Validity};
@@ -57,19 +59,24 @@ pub(crate) fn describe_faults(found: &FailoverOutcome) -> String {
     let mut answers: Vec<String> = injected().filter_map(first_answer).collect();
     let more = answers.len().saturating_sub(MOST_NAMED);
     answers.truncate(MOST_NAMED);
-    let answered = if answers.is_empty() { "none".to_owned() } else { answers.join(", ") };
+    let count = injected().count();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let answered = match (answers.is_empty(), count) {
+        (true, 1) => "no answer after it".to_owned(),
+        (true, _) => "no answer after them".to_owned(),
+        (false, _) => format!("first answer after {}{more}", answers.join(", ")),
+    };
     let lost = match injected().filter(|f| f.lost.is_some()).count() {
         0 => String::new(),
         lost => format!("; service lost {}", counted(lost, "time")),
     };
-    format!("{}, first answer after {answered}{more}{lost}", counted(injected().count(), "fault"))
+    format!("{}, {answered}{lost}", counted(count, "fault"))
 }
 
 /// A fault as something that happened to the environment.
-pub(crate) fn happened(kind: FaultKind) -> &'static str {
+fn happened(kind: FaultKind) -> String {
     use FaultTarget::{FtLink, Hosts, Path, PrimaryHost, SecondaryHost, Sut};
-    match kind {
+    let what = match kind {
         FaultKind::Kill(PrimaryHost) => "the host it ran on was killed",
         FaultKind::Kill(SecondaryHost) => "the host with its copy was killed",
         FaultKind::Kill(Hosts) => "all of its hosts were killed",
@@ -84,13 +91,26 @@ pub(crate) fn happened(kind: FaultKind) -> &'static str {
         FaultKind::Failover(_) => "it was moved to another host on purpose",
         FaultKind::Fail(_) => "one of its disks failed",
         FaultKind::Replace(_) => "the disk that had failed was replaced",
-        FaultKind::Topology(fault) => match fault {
-            TopologyFault::CutLink(_) => "a link on the way to it was cut",
-            TopologyFault::LossyLink(_) => "a link on the way to it lost packets silently",
-            TopologyFault::KillRouter(_) => "a router on the way to it was switched off",
-            TopologyFault::StopDaemon(_) => "a routing daemon on the way to it was ended",
-            TopologyFault::RestoreLink(_) | TopologyFault::RestoreRouter(_) => "what was broken was mended",
-        },
+        FaultKind::Topology(fault) => return happened_on_the_way(fault),
+    };
+    what.to_owned()
+}
+
+/// The same of something between it and its clients.
+fn happened_on_the_way(fault: TopologyFault) -> String {
+    match fault {
+        TopologyFault::CutLink(link) => format!("link {link} on the way to it was cut"),
+        TopologyFault::LossyLink(lossy) => {
+            let from = lossy.from.map_or_else(String::new, |router| format!(" from {router}"));
+            format!("link {} on the way to it silently lost packets{from}", lossy.link)
+        }
+        TopologyFault::KillRouter(router) => format!("router {router} on the way to it was switched off"),
+        TopologyFault::StopDaemon(stop) => {
+            format!("{} of router {} on the way to it was ended", stop.daemon.program(), stop.router)
+        }
+        TopologyFault::RestoreLink(_) | TopologyFault::RestoreRouter(_) => {
+            "what was broken was mended".to_owned()
+        }
     }
 }
 
@@ -186,6 +206,21 @@ pub(super) fn one(record: &TrialRecord, number: usize, f: &FaultRecord) -> Failo
     }
 }
 
+/// Faults that several measures make are not the same: each measure has a load and faults of its own.
+pub(super) fn tell_measures_apart(failovers: &mut [Failover]) {
+    let mut measures: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for f in &*failovers {
+        measures.entry(f.fault.clone()).or_default().insert(f.measure.clone());
+    }
+    for f in failovers {
+        if measures[&f.fault].len() > 1 {
+            let measure = format!(" ({})", f.measure);
+            f.fault += &measure;
+            f.happened += &measure;
+        }
+    }
+}
+
 /// What a trial's faults come to: medians over those that count, as a trial gives one value of a metric.
 pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
     let faults = failover(record).into_iter().flat_map(broken);
@@ -237,9 +272,10 @@ fn converged(record: &TrialRecord) -> [(&'static str, Option<f64>); 3] {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use vtax_plan::model::Fault;
+    use vtax_plan::model::{Fault, LossyLink, StopDaemon};
     use vtax_store::failover::{Connections, FailoverLoad, Recovered, Seen};
     use vtax_store::ims::ImsOutcome;
+    use vtax_topology::frr::Daemon;
     use vtax_units::Rate;
 
     use super::*;
@@ -286,6 +322,40 @@ mod tests {
 
     fn moments() -> impl Strategy<Value = [Option<u64>; 8]> {
         prop::array::uniform8(prop::option::of(prop_oneof![any::<u64>(), 0u64..1000]))
+    }
+
+    #[test]
+    fn a_fault_on_the_way_is_told_with_its_place() {
+        let name = |text: &str| text.parse().unwrap();
+        let of = |fault| happened(FaultKind::Topology(fault));
+        assert_eq!(
+            of(TopologyFault::CutLink(name("leaf1-spine1"))),
+            "link leaf1-spine1 on the way to it was cut"
+        );
+        let lossy = LossyLink { link: name("p1-pe2"), from: Some(name("p1")), of_a_million: 1 };
+        assert_eq!(
+            of(TopologyFault::LossyLink(lossy)),
+            "link p1-pe2 on the way to it silently lost packets from p1"
+        );
+        let stop = StopDaemon { router: name("p1"), daemon: Daemon::Ldpd };
+        assert_eq!(of(TopologyFault::StopDaemon(stop)), "ldpd of router p1 on the way to it was ended");
+    }
+
+    #[test]
+    fn the_same_fault_of_two_measures_is_told_apart() {
+        let of = |measure: &str, kind| {
+            let record = TrialRecord { measure: measure.to_owned(), ..trial() };
+            let fault = fault(&[Some(1), None, None, None, None, None, Some(2), None], [9, 0, 0, 0]);
+            one(&record, 1, &FaultRecord { fault: Fault { at: Nanos(5), kind }, ..fault })
+        };
+        let [kill, hang] = [FaultKind::Kill(FaultTarget::Sut), FaultKind::Hang(FaultTarget::Sut)];
+        let mut all = [of("low", kill), of("high", kill), of("high", hang)];
+        tell_measures_apart(&mut all);
+        assert_eq!(
+            all.each_ref().map(|f| f.fault.as_str()),
+            ["kill: sut (low)", "kill: sut (high)", "hang: sut"]
+        );
+        assert_eq!(all[0].happened, "it was killed with the host it ran on (low)");
     }
 
     #[test]
@@ -346,7 +416,9 @@ mod tests {
         };
         let one = fault(&[Some(0), None, None, None, None, None, Some(2_000_000), None], [9, 0, 0, 0]);
         let lost = FaultRecord { lost: Some("both hosts are gone".to_owned()), seen: None, ..one.clone() };
-        assert_eq!(line(vec![lost]), "1 fault, first answer after none; service lost 1 time");
+        let lost_twice = "2 faults, no answer after them; service lost 2 times";
+        assert_eq!(line(vec![lost.clone(); 2]), lost_twice);
+        assert_eq!(line(vec![lost]), "1 fault, no answer after it; service lost 1 time");
         assert_eq!(line(vec![one.clone(); 2]), "2 faults, first answer after 2.00 ms, 2.00 ms");
         let many = "6 faults, first answer after 2.00 ms, 2.00 ms, 2.00 ms, 2.00 ms and 2 more";
         assert_eq!(line(vec![one; 6]), many);

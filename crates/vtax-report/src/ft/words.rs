@@ -25,7 +25,7 @@ fn total(series: &Series<'_>, of: impl Fn(&Counts) -> Option<u64>) -> Option<u64
 pub(crate) fn sentence(series: &Series<'_>) -> String {
     let (n, survived) = (series.count(), series.survived());
     let times = if n == 1 { "once".to_owned() } else { format!("{n} times") };
-    let happened = series.failovers.first().map_or("", |f| f.happened);
+    let happened = series.failovers.first().map_or("", |f| f.happened.as_str());
     let mut said = vec![format!("{}: {happened} {times}.", series.environment.label)];
     said.push(match survived {
         s if s == n && n == 1 => "The service survived.".to_owned(),
@@ -109,10 +109,8 @@ pub(crate) fn terminal(ft: &Ft) -> String {
                 End::Survived | End::Unknown => None,
             });
             if let Some(reason) = lost {
-                out.push_str(&wrap(
-                    &format!("    {}: service lost: {reason}", series.environment.label),
-                    "    ",
-                ));
+                let label = series.label(series.environment.series().len() > 1);
+                out.push_str(&wrap(&format!("    {label}: service lost: {reason}"), "    "));
             }
         }
         if all.iter().any(|s| s.survived() > 0 && s.survived() < vtax_stats::MIN_TRIALS as u64) {

@@ -31,7 +31,10 @@ pub(super) fn section(data: &RunData) -> Markup {
     let mut table = PlainTable::new(FIGURES, &columns);
     let mut any = false;
     for (cell, trials) in trials(data) {
-        let events = trials.iter().flat_map(|(_, found)| found.events.iter().take(MOST_EVENTS));
+        let events = trials.iter().flat_map(|(trial, found)| {
+            let of_trial = found.events.iter().take(MOST_EVENTS);
+            of_trial.map(|event| (trial.measure.as_str(), event))
+        });
         let late = trials.iter().map(|(_, found)| found.late).max().unwrap_or_default();
         for (words, events) in by_kind(events) {
             any = true;
@@ -69,17 +72,25 @@ fn problems(data: &RunData) -> Markup {
     m
 }
 
-/// Events that are alike together, in the order in which they first came.
-fn by_kind<'a>(events: impl Iterator<Item = &'a TopologyEvent>) -> Vec<(String, Vec<&'a TopologyEvent>)> {
-    let mut kinds: Vec<(String, Vec<&TopologyEvent>)> = Vec::new();
-    for event in events {
+/// Events of the same measure that are alike together, in the order in which they first came. A link that is restored was cut in
+/// one measure and lossy in another: then the measure is named.
+fn by_kind<'a>(
+    events: impl Iterator<Item = (&'a str, &'a TopologyEvent)>,
+) -> Vec<(String, Vec<&'a TopologyEvent>)> {
+    let mut kinds: Vec<(&str, String, Vec<&TopologyEvent>)> = Vec::new();
+    for (measure, event) in events {
         let words = event.fault.event().to_string();
-        match kinds.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, events)) => events.push(event),
-            None => kinds.push((words, vec![event])),
+        match kinds.iter_mut().find(|(of, known, _)| *of == measure && *known == words) {
+            Some((_, _, events)) => events.push(event),
+            None => kinds.push((measure, words, vec![event])),
         }
     }
-    kinds
+    let all: Vec<String> = kinds.iter().map(|(_, words, _)| words.clone()).collect();
+    let several = |words: &String| all.iter().filter(|other| *other == words).count() > 1;
+    let named = |(measure, words, events): (&str, String, _)| {
+        (if several(&words) { format!("{words} ({measure})") } else { words }, events)
+    };
+    kinds.into_iter().map(named).collect()
 }
 
 fn row(place: &str, events: &[&TopologyEvent]) -> [String; 7] {
@@ -154,4 +165,27 @@ pub(super) fn tables(data: &RunData) -> Vec<Table> {
         }
     }
     if any { vec![table] } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_plan::model::TopologyFault;
+
+    use super::*;
+
+    #[test]
+    fn what_is_done_in_two_measures_is_told_apart() {
+        let event = |fault| TopologyEvent {
+            fault,
+            at: Nanos(0),
+            up: Convergence::default(),
+            down: Convergence::default(),
+        };
+        let link = "a-b".parse().unwrap();
+        let (cut, restore) = (event(TopologyFault::CutLink(link)), event(TopologyFault::RestoreLink(link)));
+        let events = [("cut", &cut), ("cut", &restore), ("silent", &restore), ("cut", &cut)];
+        let found: Vec<_> = by_kind(events.into_iter()).into_iter().map(|(w, e)| (w, e.len())).collect();
+        let expected = [("cut: a-b", 2), ("restore: a-b (cut)", 1), ("restore: a-b (silent)", 1)];
+        assert_eq!(found, expected.map(|(words, times)| (words.to_owned(), times)));
+    }
 }
