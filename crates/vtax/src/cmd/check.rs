@@ -48,7 +48,7 @@ impl PlanArgs {
     }
 }
 
-/// Validate a plan and print what it would measure, build and need. Starts nothing, needs no privileges.
+/// Validate a plan and print what it would measure, build and need. Builds and measures nothing, needs no privileges.
 ///
 /// The folder of a study is checked as well: its claims, rules and plans (docs/studies.md).
 #[derive(clap::Args)]
