@@ -19,7 +19,7 @@ impl RouterLab {
     /// [`RouterError::Unknown`] for a link or router that isn't there, and where something is refused.
     pub fn inject(&mut self, event: &Event) -> Result<Nanos> {
         if let Some(misfit) = event.misfit(self.blueprint()) {
-            return Err(RouterError::Unknown(misfit));
+            return Err(RouterError::Unknown(misfit.to_string()));
         }
         let what = || event.to_string();
         let at = clock::unix_time();

@@ -49,6 +49,28 @@ pub enum Event {
     },
 }
 
+/// Why something can't happen to what is built so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// `there is no link `a-b``.
+    pub why: String,
+    /// What there is in its place, where a name is wrong; else empty.
+    pub instead: String,
+}
+
+impl From<String> for Misfit {
+    fn from(why: String) -> Self {
+        Self { why, instead: String::new() }
+    }
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, instead } = self;
+        if instead.is_empty() { f.write_str(why) } else { write!(f, "{why}; there are {instead}") }
+    }
+}
+
 /// All of a million: everything is lost.
 pub const ALL: u32 = 1_000_000;
 
@@ -61,20 +83,20 @@ impl Event {
 
     /// Why it can't happen to what is built so; `None` where it can.
     #[must_use]
-    pub fn misfit(&self, blueprint: &Blueprint) -> Option<String> {
-        let link = |name: &str| match blueprint.cable(name) {
-            Some(_) => None,
-            None => Some(format!(
-                "there is no link `{name}`; there are {}",
-                listed(blueprint.cables.iter().map(|cable| cable.name.as_str()))
-            )),
+    pub fn misfit(&self, blueprint: &Blueprint) -> Option<Misfit> {
+        let link = |name: &str| {
+            let none = || Misfit {
+                why: format!("there is no link `{name}`"),
+                instead: listed(blueprint.cables.iter().map(|cable| cable.name.as_str())),
+            };
+            blueprint.cable(name).is_none().then(none)
         };
-        let router = |name: &str| match blueprint.node(name) {
-            Some(_) => None,
-            None => Some(format!(
-                "there is no router `{name}`; there are {}",
-                listed(blueprint.nodes.iter().map(|node| node.name.as_str()))
-            )),
+        let router = |name: &str| {
+            let none = || Misfit {
+                why: format!("there is no router `{name}`"),
+                instead: listed(blueprint.nodes.iter().map(|node| node.name.as_str())),
+            };
+            blueprint.node(name).is_none().then(none)
         };
         match self {
             Self::Cut { link: name } | Self::RestoreLink { link: name } => link(name),
@@ -82,7 +104,7 @@ impl Event {
                 let from = from.as_deref()?;
                 let ends = &blueprint.cable(name)?.ends;
                 let there = ends.iter().any(|end| end.node == from);
-                (!there).then(|| format!("`{from}` is at neither end of link `{name}`"))
+                (!there).then(|| format!("`{from}` is at neither end of link `{name}`").into())
             }),
             Self::Kill { router: name } | Self::RestoreRouter { router: name } => router(name),
             Self::Stop { router: name, daemon } => router(name).or_else(|| {
@@ -90,7 +112,7 @@ impl Event {
                     crate::blueprint::NodeKind::Router(daemons) => daemons.contains(daemon),
                     _ => false,
                 };
-                (!runs).then(|| format!("router `{name}` runs no {}", daemon.program()))
+                (!runs).then(|| format!("router `{name}` runs no {}", daemon.program()).into())
             }),
         }
     }
@@ -135,16 +157,18 @@ mod tests {
         let vpn = Blueprint::of(&topology(&Choice::MplsVpn(MplsVpn::default())), 1500);
         let cut = |link: &str| Event::Cut { link: link.to_owned() }.misfit(&vpn);
         assert_eq!(cut("p1-pe2"), None);
-        assert!(cut("p1-pe3").unwrap().contains("`pe1-p1`"));
+        let unknown = cut("p1-pe3").unwrap();
+        assert_eq!(unknown.why, "there is no link `p1-pe3`");
+        assert!(unknown.to_string().starts_with("there is no link `p1-pe3`; there are `pe1-p1`, "));
         let stop = |router: &str, daemon| Event::Stop { router: router.to_owned(), daemon }.misfit(&vpn);
         assert_eq!(stop("pe1", Daemon::Bgpd), None);
-        assert!(stop("p1", Daemon::Bgpd).unwrap().contains("runs no bgpd"));
+        assert_eq!(stop("p1", Daemon::Bgpd).unwrap().to_string(), "router `p1` runs no bgpd");
         let lossy = |from: &str| {
             let from = Some(from.to_owned());
             Event::Lossy { link: "p1-pe2".to_owned(), from, of_a_million: ALL }.misfit(&vpn)
         };
         assert_eq!(lossy("p1"), None);
-        assert!(lossy("pe1").unwrap().contains("neither end"));
+        assert!(lossy("pe1").unwrap().why.contains("neither end"));
     }
 
     #[test]

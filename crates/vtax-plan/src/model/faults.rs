@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use vtax_topology::builtin::topology;
-use vtax_topology::event::Event;
+use vtax_topology::event::{Event, Misfit};
 use vtax_topology::frr::Daemon;
 use vtax_topology::{Blueprint, Name};
 use vtax_units::Nanos;
@@ -235,13 +235,13 @@ impl FaultKind {
 impl FaultKind {
     /// Why this can't happen in a cell; `None` where it can.
     #[must_use]
-    pub fn misfit_of(self, cell: &Cell) -> Option<String> {
+    pub fn misfit_of(self, cell: &Cell) -> Option<Misfit> {
         match (self, cell.path.kind.routed()) {
             (Self::Topology(fault), Some(routed)) => {
                 fault.event().misfit(&Blueprint::outline(&topology(&routed.topology)))
             }
-            (Self::Topology(_), None) => Some("only a path of kind `routed` has routers".to_owned()),
-            (kind, _) => kind.misfit(&cell.environment.kind).map(str::to_owned),
+            (Self::Topology(_), None) => Some("only a path of kind `routed` has routers".to_owned().into()),
+            (kind, _) => kind.misfit(&cell.environment.kind).map(|why| why.to_owned().into()),
         }
     }
 }
