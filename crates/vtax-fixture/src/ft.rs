@@ -381,7 +381,8 @@ fn topology(measure: &FailoverMeasure, cell: &Cell, noise: &mut Noise) -> Topolo
         said(1, "p1", Source::Kernel, format!("interface pe2: {state}"));
         said(2, "p1", Source::Daemon("ospfd".to_owned()), format!("interface pe2 is {state}"));
     }
-    TopologyOutcome { interval: Nanos(MS), late: Nanos(90_000), events, timeline, problem: None }
+    let before = Some([Convergence::default(); 2]);
+    TopologyOutcome { interval: Nanos(MS), late: Nanos(90_000), before, events, timeline, problem: None }
 }
 
 fn seen(c: &Course, keeps: bool, sip: bool, noise: &mut Noise) -> Seen {

@@ -50,6 +50,9 @@ pub struct TopologyOutcome {
     pub interval: Nanos,
     /// How late a probe was sent at most.
     pub late: Nanos,
+    /// What became of probes from the start of the recorded load to the first event, each way as in [`TopologyEvent`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<[Convergence; 2]>,
     /// What was done, in order of time.
     pub events: Vec<TopologyEvent>,
     /// What routers said and did, in order of time from the start of the recorded load; what was before is at 0.

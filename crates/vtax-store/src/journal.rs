@@ -25,7 +25,8 @@ pub const JOURNAL_VERSION: u32 = 3;
 /// 5: requests whose time was not over when the load ended (`waiting`).
 /// 6: how long an answer was waited for (`timeout`).
 /// 7: notes that foretell what a run will tell (`forecast_of`).
-pub const JOURNAL_MINOR: u32 = 7;
+/// 8: what probes between routers lost before anything was done (`before`).
+pub const JOURNAL_MINOR: u32 = 8;
 
 /// Longest line read. A trial's line holds histograms, tens of KiB in practice, and of desktops a picture, some 100 KiB.
 pub(crate) const LINE_LIMIT: u64 = 16 << 20;

@@ -257,7 +257,7 @@ fn converged(record: &TrialRecord) -> [(&'static str, Option<f64>); 3] {
     let events = crate::routed::found(record).map_or(&[][..], |found| found.events.as_slice());
     let (mut broke, mut mended, mut rates) = (Vec::new(), Vec::new(), Vec::new());
     for event in events.iter().take(MOST_FAULTS) {
-        let worse = crate::routed::worse(event);
+        let worse = crate::routed::worse([event.up, event.down]);
         if event.fault.mends() {
             mended.push(worse.by_loss.0 as f64);
         } else {

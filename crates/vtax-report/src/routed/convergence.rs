@@ -1,17 +1,21 @@
 //! How long the data plane took, of each thing that was done to a topology.
 
+use std::collections::BTreeMap;
+
 use vtax_store::failover::TopologyEvent;
 use vtax_topology::convergence::Convergence;
 use vtax_units::Nanos;
 
 use super::{trials, worse};
 use crate::data::RunData;
-use crate::format::quantity;
+use crate::format::{quantity, range};
 use crate::html::parts::{FIGURES, scrolling};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::table::{Table, count, number, number_or_none, text};
 
+/// What was lost while nothing was done: a path that does that isn't stable, and takes longer afterwards too.
+const BEFORE: &str = "nothing yet";
 /// Things of a trial that are looked at: a run may hold anything.
 const MOST_EVENTS: usize = 1_000;
 
@@ -36,11 +40,17 @@ pub(super) fn section(data: &RunData) -> Markup {
             of_trial.map(|event| (trial.measure.as_str(), event))
         });
         let late = trials.iter().map(|(_, found)| found.late).max().unwrap_or_default();
+        let late = quantity(late.0 as f64, "ns");
+        let place = data.environment_label(cell);
+        let before: Vec<Convergence> =
+            trials.iter().filter_map(|(_, found)| found.before.map(worse)).collect();
+        if before.iter().any(|found| found.counts.lost > 0) {
+            table.push(BEFORE, row(&place, &before).into_iter().chain([late.clone()]));
+        }
         for (words, events) in by_kind(events) {
             any = true;
-            let place = data.environment_label(cell);
-            let late = quantity(late.0 as f64, "ns");
-            table.push(&words, row(&place, &events).into_iter().chain([late]));
+            let all: Vec<Convergence> = events.iter().map(|event| worse([event.up, event.down])).collect();
+            table.push(&words, row(&place, &all).into_iter().chain([late.clone()]));
         }
     }
     if any {
@@ -48,8 +58,9 @@ pub(super) fn section(data: &RunData) -> Markup {
             "p",
             &[],
             "Probes from edge to edge, one each way every millisecond, beside the load; of times the worse of both ways is told, \
-             counts are of both ways and of all times that it was done. What \
-             mends is told too: the way back may lose as much. No time is told more finely than probes were late.",
+             counts are of both ways and of all times that it was done. What mends is told too: the way back may lose as much. \
+             By rate is never where a way was not whole again before the next thing was done; nothing yet is the time before the \
+             first. No time is told more finely than probes were late.",
         );
         m.add(&scrolling(&table.finish()));
     }
@@ -85,25 +96,27 @@ fn by_kind<'a>(
             None => kinds.push((measure, words, vec![event])),
         }
     }
-    let all: Vec<String> = kinds.iter().map(|(_, words, _)| words.clone()).collect();
-    let several = |words: &String| all.iter().filter(|other| *other == words).count() > 1;
+    let mut measures: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, words, _) in &kinds {
+        *measures.entry(words.clone()).or_default() += 1;
+    }
     let named = |(measure, words, events): (&str, String, _)| {
-        (if several(&words) { format!("{words} ({measure})") } else { words }, events)
+        (if measures[&words] > 1 { format!("{words} ({measure})") } else { words }, events)
     };
     kinds.into_iter().map(named).collect()
 }
 
-fn row(place: &str, events: &[&TopologyEvent]) -> [String; 7] {
-    let all: Vec<Convergence> = events.iter().map(|event| worse(event)).collect();
-    let time = |ns: f64| quantity(ns, "ns");
+fn row(place: &str, all: &[Convergence]) -> [String; 7] {
     let by_loss: Vec<f64> = all.iter().map(|found| found.by_loss.0 as f64).collect();
     let by_rate: Vec<f64> = all.iter().filter_map(|found| found.by_rate).map(|ns| ns.0 as f64).collect();
-    let (least, most) = by_loss.iter().fold((f64::MAX, 0.0_f64), |(l, m), ns| (l.min(*ns), m.max(*ns)));
-    let median = |values: &[f64]| vtax_stats::quantile(values, 0.5).map_or_else(String::new, time);
-    let never = all.iter().filter(|found| found.by_rate.is_none()).count();
-    let rate = match never {
-        0 => median(&by_rate),
-        never => format!("{} ({never} not whole again)", median(&by_rate)),
+    let span = by_loss.iter().fold((f64::MAX, 0.0_f64), |(l, m), ns| (l.min(*ns), m.max(*ns)));
+    let median = |values: &[f64]| vtax_stats::quantile(values, 0.5);
+    let time = |median: Option<f64>| median.map_or_else(String::new, |ns| quantity(ns, "ns"));
+    let around = |of: (f64, f64)| median(&by_loss).map_or_else(String::new, |median| range(median, of, "ns"));
+    let rate = match all.len() - by_rate.len() {
+        0 => time(median(&by_rate)),
+        never if never == all.len() => "never".to_owned(),
+        never => format!("{}, {never} never", time(median(&by_rate))),
     };
     let sum = |of: fn(&Convergence) -> u64| all.iter().map(of).sum::<u64>();
     let [lost, duplicated, reordered] = [
@@ -114,22 +127,19 @@ fn row(place: &str, events: &[&TopologyEvent]) -> [String; 7] {
     [
         place.to_owned(),
         all.len().to_string(),
-        median(&by_loss),
-        interval(&by_loss),
-        format!("{} to {}", time(least), time(most)),
+        time(median(&by_loss)),
+        interval(&by_loss).map_or_else(String::new, around),
+        around(span),
         rate,
         format!("{lost}, {duplicated}, {reordered}"),
     ]
 }
 
-/// The interval of the median of all times that could be had; empty where there are too few.
-fn interval(values: &[f64]) -> String {
+/// The interval of the median of all times that could be had; `None` where there are too few.
+fn interval(values: &[f64]) -> Option<(f64, f64)> {
     // A time is never below nothing.
     let estimate = vtax_stats::estimate(&vtax_stats::Group::exact(values)).map(|e| e.within((0.0, f64::MAX)));
-    let found = estimate.and_then(|estimate| estimate.interval);
-    found.map_or_else(String::new, |(low, high)| {
-        format!("{} to {}", quantity(low, "ns"), quantity(high, "ns"))
-    })
+    estimate.and_then(|estimate| estimate.interval)
 }
 
 pub(super) fn tables(data: &RunData) -> Vec<Table> {

@@ -8,7 +8,7 @@ mod picture;
 mod timeline;
 
 use vtax_plan::model::Cell;
-use vtax_store::failover::{TopologyEvent, TopologyOutcome};
+use vtax_store::failover::TopologyOutcome;
 use vtax_store::record::{TrialRecord, Validity};
 use vtax_topology::convergence::{Convergence, Counts};
 use vtax_units::Nanos;
@@ -57,8 +57,7 @@ pub(crate) fn found(record: &TrialRecord) -> Option<&TopologyOutcome> {
 }
 
 /// The worse of both ways: a conversation needs both.
-pub(crate) fn worse(event: &TopologyEvent) -> Convergence {
-    let (up, down) = (event.up, event.down);
+pub(crate) fn worse([up, down]: [Convergence; 2]) -> Convergence {
     // A way that was not whole again before the next event is the worse one.
     let longer = |one: Option<Nanos>, other: Option<Nanos>| Some(one?.max(other?));
     Convergence {
@@ -90,8 +89,6 @@ fn trials(data: &RunData) -> impl Iterator<Item = (&Cell, Vec<(&TrialRecord, &To
 
 #[cfg(test)]
 mod tests {
-    use vtax_plan::model::TopologyFault;
-
     use super::*;
 
     #[test]
@@ -103,11 +100,9 @@ mod tests {
             whole_again: rate.map(Nanos),
             counts: Counts { sent: 10, lost: loss, ..Counts::default() },
         };
-        let fault = TopologyFault::CutLink("a-b".parse().unwrap());
-        let event = |up, down| TopologyEvent { fault, at: Nanos(0), up, down };
-        let both = worse(&event(way(0, Some(0)), way(5, Some(6))));
+        let both = worse([way(0, Some(0)), way(5, Some(6))]);
         assert_eq!((both.by_loss, both.by_rate, both.began), (Nanos(5), Some(Nanos(6)), Some(Nanos(3))));
         assert_eq!((both.counts.sent, both.counts.lost), (20, 5));
-        assert_eq!(worse(&event(way(1, None), way(5, Some(6)))).by_rate, None);
+        assert_eq!(worse([way(1, None), way(5, Some(6))]).by_rate, None);
     }
 }

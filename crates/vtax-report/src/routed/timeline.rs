@@ -52,7 +52,7 @@ fn rows(found: &TopologyOutcome, event: &TopologyEvent, until: Nanos) -> Vec<(Na
         let row = ["data plane".to_owned(), "probes".to_owned(), words.to_owned()];
         (Nanos(event.at.0.saturating_add(after.0)), row)
     };
-    let seen = worse(event);
+    let seen = worse([event.up, event.down]);
     rows.extend(seen.began.map(|after| plane(after, "the first probe is lost")));
     if seen.counts.lost > 0 {
         rows.extend(seen.whole_again.map(|after| plane(after, "all probes arrive again")));
@@ -138,6 +138,7 @@ mod tests {
         let found = TopologyOutcome {
             interval: ms(1),
             late: Nanos::ZERO,
+            before: None,
             events: vec![event.clone()],
             timeline: vec![
                 entry(900, "before"),

@@ -34,6 +34,7 @@ impl<'a> Probing<'a> {
         let none = |problem: Option<String>| TopologyOutcome {
             interval: INTERVAL,
             late: Nanos::ZERO,
+            before: None,
             events: Vec::new(),
             timeline: Vec::new(),
             problem,
@@ -49,13 +50,15 @@ impl<'a> Probing<'a> {
 
     fn found(&self, done: &[OnTopology], started_unix_ns: u64) -> Result<TopologyOutcome, AgentError> {
         let now = unix_time();
-        let times = times(done, now);
-        let found = self.routers.stop_streams(times)?;
+        let mut asked = times(done, now);
+        asked.extend(before(done, Nanos(started_unix_ns)));
+        let mut found = self.routers.stop_streams(asked)?;
+        let (interval, late) = (found.interval, found.late);
         let Some(first) = done.first() else {
-            let (interval, late) = (found.interval, found.late);
             let (events, timeline) = (Vec::new(), Vec::new());
-            return Ok(TopologyOutcome { interval, late, events, timeline, problem: None });
+            return Ok(TopologyOutcome { interval, late, before: None, events, timeline, problem: None });
         };
+        let before = found.convergence.pop();
         let since_start = |at: Nanos| Nanos(at.0.saturating_sub(started_unix_ns));
         let events = done.iter().zip(&found.convergence).map(|(event, [up, down])| TopologyEvent {
             fault: event.fault,
@@ -67,7 +70,7 @@ impl<'a> Probing<'a> {
         let timeline =
             entries.map(|entry| Entry { at: since_start(to_here(first, entry.at)), ..entry }).collect();
         let events = events.collect();
-        Ok(TopologyOutcome { interval: found.interval, late: found.late, events, timeline, problem: None })
+        Ok(TopologyOutcome { interval, late, before, events, timeline, problem: None })
     }
 }
 
@@ -76,6 +79,11 @@ fn times(done: &[OnTopology], end: Nanos) -> Vec<(Nanos, Nanos)> {
     let next = done.iter().skip(1).map(|event| event.there);
     let last = done.last().map(|event| to_there(event, end));
     done.iter().map(|event| event.there).zip(next.chain(last)).collect()
+}
+
+/// From the start of the load to the first event, on the clock of the routers' node; `None` where nothing was done.
+fn before(done: &[OnTopology], started: Nanos) -> Option<(Nanos, Nanos)> {
+    done.first().map(|first| (to_there(first, started), first.there))
 }
 
 /// What of the timeline belongs to each event, on the clock of the routers' node, both ends included: asked for by itself, it has
@@ -114,13 +122,18 @@ fn gathered<E>(
 
 /// A moment on this side's clock as the routers' node has it.
 fn to_there(event: &OnTopology, at: Nanos) -> Nanos {
-    Nanos(event.there.0.saturating_add(at.0.saturating_sub(event.here.0)))
+    moved(at, event.here, event.there)
 }
 
 /// A moment on the routers' node's clock as this side has it.
 fn to_here(event: &OnTopology, at: Nanos) -> Nanos {
-    let ahead = i128::from(at.0) - i128::from(event.there.0);
-    Nanos(u64::try_from(i128::from(event.here.0) + ahead).unwrap_or_default())
+    moved(at, event.there, event.here)
+}
+
+/// A moment as far from `to` as it was from `from`.
+fn moved(at: Nanos, from: Nanos, to: Nanos) -> Nanos {
+    let ahead = i128::from(at.0) - i128::from(from.0);
+    Nanos(u64::try_from(i128::from(to.0) + ahead).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -140,6 +153,8 @@ mod tests {
         let expected = [(Nanos(1_100), Nanos(1_150)), (Nanos(1_150), Nanos(1_200))];
         assert_eq!(times(&done, Nanos(200)), expected);
         assert!(times(&[], Nanos(200)).is_empty());
+        assert_eq!(before(&done, Nanos(30)), Some((Nanos(1_030), Nanos(1_100))));
+        assert_eq!(before(&[], Nanos(30)), None);
     }
 
     #[test]
