@@ -24,10 +24,11 @@ fn spelt_once(text: &str) -> String {
 
 fn sentences(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Chapter>]) -> String {
     let asked: Vec<&Comparison> = comparisons.iter().filter(|c| c.asked_first).collect();
-    let all = if asked.is_empty() { comparisons.iter().collect() } else { asked };
+    let asks = !asked.is_empty();
+    let all = if asks { asked } else { comparisons.iter().collect() };
     let measured = |m: &&Info| all.iter().any(|c| c.metric == m.name);
     let primary = metrics().filter(|m| m.primary).find(measured);
-    if let Some(said) = crate::ft::headline::headline(data).filter(|_| primary.is_none()) {
+    if let Some(said) = crate::ft::headline::headline(data).filter(|_| primary.is_none() && !asks) {
         return said;
     }
     let Some(info) = primary.or_else(|| metrics().find(measured)) else {
