@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use vtax_load::storage::{CacheEvidence, Facts, IoCounters, Process, StorageResult, Verified};
-use vtax_load::{Counts, GeneratorUse, LatencyHistogram, LoadResult};
+use vtax_load::{Counts, LatencyHistogram, LoadResult};
 use vtax_plan::model::{Cell, MeasureKind, Plan, SteadyState, StorageTest};
 use vtax_store::record::{
     CpuBreakdown, Finding, InvalidReason, Layer, LayerTime, Observation, TrialRecord, Validity,
@@ -181,16 +181,9 @@ fn result(test: &StorageTest, trial: Trial) -> StorageResult {
     };
     let load = LoadResult {
         duration: last,
-        started_unix_ns: 0,
         counts: Counts { intended: operations, sent: operations, ok: operations, ..Counts::default() },
         latency,
-        lateness: LatencyHistogram::new(),
-        intervals: Vec::new(),
-        connections: Vec::new(),
-        generator: GeneratorUse::default(),
-        samples: Vec::new(),
-        details: None,
-        timeout: Nanos::ZERO,
+        ..LoadResult::default()
     };
     let fetched = (!trial.served).then_some(if reads { bytes } else { 0 });
     StorageResult {

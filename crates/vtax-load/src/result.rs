@@ -10,7 +10,7 @@ use crate::family::http::HttpDetails;
 use crate::family::sip::ScriptFigures;
 
 /// What one burst of load found, all workers merged; warm-up excluded everywhere.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
     /// Length of the recorded time.
     pub duration: Nanos,
@@ -462,16 +462,8 @@ mod tests {
     fn result(errors: Errors) -> LoadResult {
         LoadResult {
             duration: Nanos::from_secs(1),
-            started_unix_ns: 0,
             counts: Counts { intended: 5, sent: 5, errors, ..Counts::default() },
-            latency: LatencyHistogram::new(),
-            lateness: LatencyHistogram::new(),
-            intervals: Vec::new(),
-            connections: Vec::new(),
-            generator: GeneratorUse::default(),
-            samples: Vec::new(),
-            details: None,
-            timeout: Nanos::ZERO,
+            ..LoadResult::default()
         }
     }
 

@@ -17,9 +17,8 @@ use vtax_units::{CpuSet, Nanos, Rate};
 
 use crate::family::http::HttpSession;
 use crate::{
-    ArrivalProcess, ConnectionCounts, Control, Counts, Details, GeneratorUse, Interval, LatencyHistogram,
-    LoadAnswer, LoadError, LoadResult, LoadSpec, Model, Progress, RequestStep, Sample, Segment, Session,
-    Step, StepResult,
+    ArrivalProcess, ConnectionCounts, Control, Details, GeneratorUse, Interval, LoadAnswer, LoadError,
+    LoadResult, LoadSpec, Model, Progress, RequestStep, Sample, Segment, Session, Step, StepResult,
 };
 
 /// How often progress and a cancellation are handed on.
@@ -389,15 +388,8 @@ pub fn merged(parts: &[&LoadResult]) -> LoadResult {
     let mut whole = LoadResult {
         duration: parts.iter().map(|part| part.duration).min().unwrap_or_default(),
         started_unix_ns: parts.iter().map(|part| part.started_unix_ns).min().unwrap_or_default(),
-        counts: Counts::default(),
-        latency: LatencyHistogram::new(),
-        lateness: LatencyHistogram::new(),
-        intervals: Vec::new(),
-        connections: Vec::new(),
-        generator: GeneratorUse::default(),
-        samples: Vec::new(),
-        details: None,
         timeout: parts.iter().map(|part| part.timeout).max().unwrap_or_default(),
+        ..LoadResult::default()
     };
     for part in parts {
         whole.counts.add(&part.counts);
@@ -472,8 +464,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ConnectionPool;
     use crate::http::{HttpRequests, HttpSpec};
+    use crate::{ConnectionPool, Counts};
 
     fn part(member: &str, pace: PartPace) -> SpreadPart {
         let pool = ConnectionPool {

@@ -85,16 +85,8 @@ mod tests {
         let ok = offered.min(capacity) as u64;
         LoadResult {
             duration: Nanos::from_secs(1),
-            started_unix_ns: 0,
             counts: Counts { intended: offered as u64, ok, ..Counts::default() },
-            latency: LatencyHistogram::new(),
-            lateness: LatencyHistogram::new(),
-            intervals: Vec::new(),
-            connections: Vec::new(),
-            generator: GeneratorUse::default(),
-            samples: Vec::new(),
-            details: None,
-            timeout: Nanos::ZERO,
+            ..LoadResult::default()
         }
     }
 

@@ -62,7 +62,7 @@ fn never(rounds: usize, window: Option<RoundsWindow>) -> String {
 #[cfg(test)]
 mod tests {
     use vtax_load::storage::{CacheEvidence, Facts, IoCounters, Process, Verified};
-    use vtax_load::{Counts, GeneratorUse, LatencyHistogram, LoadResult};
+    use vtax_load::{Counts, LoadResult};
     use vtax_store::storage::{StorageFinding, goes_over_all_once};
     use vtax_units::metric::{STORAGE_RATE, STORAGE_THROUGHPUT};
     use vtax_units::{Nanos, Share};
@@ -75,16 +75,8 @@ mod tests {
     fn observation(operations: u64) -> Observation {
         let load = LoadResult {
             duration: Nanos::from_secs(1),
-            started_unix_ns: 0,
             counts: Counts { ok: operations, ..Counts::default() },
-            latency: LatencyHistogram::new(),
-            lateness: LatencyHistogram::new(),
-            intervals: Vec::new(),
-            connections: Vec::new(),
-            generator: GeneratorUse::default(),
-            samples: Vec::new(),
-            details: None,
-            timeout: vtax_units::Nanos::ZERO,
+            ..LoadResult::default()
         };
         let process = Process { bytes: 4096 * operations, last: Nanos::from_secs(2), ..Process::default() };
         let result = StorageResult {

@@ -317,26 +317,12 @@ pub(super) fn times(histogram: &LatencyHistogram) -> String {
 
 #[cfg(test)]
 mod tests {
-    use vtax_load::{Counts, GeneratorUse};
-
     use super::*;
 
     #[test]
     fn connections_of_before_the_recorded_time_are_not_said_to_be_missing() {
         let mut text = String::new();
-        let result = LoadResult {
-            duration: Nanos::from_secs(1),
-            started_unix_ns: 0,
-            counts: Counts::default(),
-            latency: LatencyHistogram::new(),
-            lateness: LatencyHistogram::new(),
-            intervals: Vec::new(),
-            connections: Vec::new(),
-            generator: GeneratorUse::default(),
-            samples: Vec::new(),
-            details: None,
-            timeout: Nanos::ZERO,
-        };
+        let result = LoadResult { duration: Nanos::from_secs(1), ..LoadResult::default() };
         put_counts(&mut text, &result, "redis").unwrap();
         assert!(text.ends_with("0 connections opened after the warm-up\n"), "{text}");
     }
