@@ -240,7 +240,7 @@ fn dig(netlink: &mut Netlink, tunnel: &Tunnel) -> vtax_sys::Result<()> {
     netlink.send_all([address(index, tunnel.address), set_up(&tunnel.name)])
 }
 
-/// Switches off what a node has of interfaces that are on, but for loopback: their names.
+/// Switches a node's interfaces off, all but loopback; the names of those that were on.
 pub(crate) fn switch_off(space: &NetNs) -> vtax_sys::Result<Vec<String>> {
     let mut netlink = Netlink::open_in(space)?;
     let on = netlink.links()?.into_iter().filter(|link| link.up && link.name != "lo");

@@ -112,7 +112,7 @@ pub fn run_in(space: &NetNs, words: &[String]) -> Result<CommandOutcome> {
 pub struct RouterLab {
     blueprint: Blueprint,
     routers: BTreeMap<String, Router>,
-    /// By router: the interfaces that went off with it.
+    /// By router: the interfaces that were switched off with it.
     pub(crate) switched_off: BTreeMap<String, Vec<String>>,
     watch: Option<Watch>,
     streams: Option<Streams>,

@@ -245,7 +245,8 @@ impl<'a> Writer<'a> {
         if self.fast() {
             file.line(2, "discovery hello holdtime 5");
             file.line(2, "discovery hello interval 1");
-            // The least that FRR takes. By default a session that only one end knows the end of lasts 180 s, and nothing has labels.
+            // The least that FRR takes; its default is 180 s. So long a session may stand that the other end has closed already, and
+            // until then no labels are exchanged.
             file.line(2, "session holdtime 15");
         }
         for end in self.ends().filter(|end| end.labels) {

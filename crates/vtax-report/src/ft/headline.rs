@@ -1,4 +1,4 @@
-//! What faults did, in one sentence: for a run that was made to see that.
+//! The first sentence of a report whose run measured only faults.
 
 use vtax_units::counted;
 

@@ -69,7 +69,7 @@ impl Frame {
         svg.text("name", (self.right, self.bottom + 33.0), Anchor::End, x);
     }
 
-    /// Names series where they end, each given with its position. To a name that others push away from there leads a line.
+    /// Writes the name of each series, given with its position, where its curve ends. A line leads to a name that had to be moved away.
     pub(crate) fn name_ends(&self, svg: &mut Svg, ends: &[(usize, &str, (f64, f64))]) {
         let mut heights: Vec<f64> = ends.iter().map(|(_, _, (_, y))| *y).collect();
         spread(&mut heights, 16.0, self.top, self.bottom);

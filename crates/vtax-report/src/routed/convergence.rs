@@ -14,7 +14,7 @@ use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::table::{Table, count, number, number_or_none, text};
 
-/// What was lost while nothing was done: a path that does that isn't stable, and takes longer afterwards too.
+/// The row of what was lost before anything was done: a path that loses then isn't stable.
 const BEFORE: &str = "nothing yet";
 /// Things of a trial that are looked at: a run may hold anything.
 const MOST_EVENTS: usize = 1_000;
@@ -59,8 +59,8 @@ pub(super) fn section(data: &RunData) -> Markup {
             &[],
             "Probes from edge to edge, one each way every millisecond, beside the load; of times the worse of both ways is told, \
              counts are of both ways and of all times that it was done. What mends is told too: the way back may lose as much. \
-             By rate is never where a way was not whole again before the next thing was done; nothing yet is the time before the \
-             first. No time is told more finely than probes were late.",
+             A time by rate is \"never\" where a way was not whole again before the next thing was done. The row \"nothing yet\" is of the \
+             time before the first. No time is told more finely than probes were late.",
         );
         m.add(&scrolling(&table.finish()));
     }

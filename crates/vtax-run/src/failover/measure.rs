@@ -142,7 +142,7 @@ fn nothing_happened(faults: &[FaultRecord]) -> Option<Validity> {
     Some(Validity::Invalid { reason: InvalidReason::MeasureFailed, detail })
 }
 
-/// A trial whose routers didn't do what was asked isn't the one that was asked for: one that should have been restored stayed off.
+/// Where routers could not be broken or mended, the trial isn't the one that the plan describes; why, of the first.
 fn routers_refused(done: &[Done]) -> Option<Validity> {
     let of_routers = done.iter().filter(|done| matches!(done.fault.kind, FaultKind::Topology(_)));
     let (fault, why) = of_routers.filter_map(|done| Some((done.fault, done.refused.as_ref()?))).next()?;

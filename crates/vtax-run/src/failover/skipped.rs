@@ -19,7 +19,7 @@ fn of_measure(measure: &str, failover: &FailoverMeasure, plan: &Plan) -> Vec<Str
     let mut places: BTreeMap<BTreeSet<String>, BTreeSet<String>> = BTreeMap::new();
     for cell in &plan.cells {
         let (name, path) = (&cell.environment.name, &cell.path.name);
-        // What a path has in place of a link's name helps who mistyped it; here another path of the plan has that link.
+        // Without what the path has instead: the name isn't mistyped, another path of the plan has it.
         let misfits = || failover.faults.iter().filter_map(|f| Some((f.kind, f.kind.misfit_of(cell)?.why)));
         if failover.applies_to(cell) {
             for (kind, why) in misfits() {

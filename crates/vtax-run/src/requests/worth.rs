@@ -25,8 +25,8 @@ pub(crate) fn validity(result: &LoadResult) -> Validity {
     }
 }
 
-/// What a load is worth by which faults are told: answers count as delayed beyond `delayed`, and a start that is late by a
-/// hundredth of it changes nothing that is told, however short latencies are.
+/// What a load is worth that was held while things broke. Answers count as delayed beyond `delayed`; starts within a hundredth of
+/// that are on time, however short latencies are.
 pub(super) fn validity_under_faults(result: &LoadResult, delayed: Nanos) -> Validity {
     match result.doubt() {
         Some(Doubt::GeneratorLimited(_)) if result.on_time(Nanos(delayed.0 / 100)) => Validity::Valid,
