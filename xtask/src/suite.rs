@@ -90,21 +90,57 @@ impl Program {
         let filter = filter.iter().map(|word| (*word).to_owned()).collect();
         Self { name: format!("{} ({part})", self.name), filter, ..self.clone() }
     }
+
+    /// Those of its tests that failed, all of them where it didn't name each.
+    fn failed(&self, outcome: &Outcome) -> Self {
+        if outcome.cases.len() < outcome.failed {
+            return self.clone();
+        }
+        let filter = std::iter::once("--exact".to_owned()).chain(outcome.cases.iter().cloned()).collect();
+        Self { filter, ..self.clone() }
+    }
 }
 
 /// Most time for one program: half of what all of them together take.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
+/// What stands for a test's name where a program didn't end.
+const WHOLE: &str = "program";
+
 /// How a test program ended.
+#[derive(Clone)]
 struct Outcome {
     program: Program,
     passed: usize,
     failed: usize,
     took: Duration,
+    /// Names of the tests that failed.
+    cases: Vec<String>,
     /// What of it failed, as it said it.
     wrong: Vec<String>,
     /// What of it failed at first, and passed when it ran once more.
     unsteady: Vec<String>,
+}
+
+impl Outcome {
+    /// With what came of it when it ran again, or those of its tests that had failed.
+    fn and_again(self, mut again: Self) -> Self {
+        let part = again.program != self.program;
+        if part && again.passed + again.failed < self.cases.len() {
+            again.failed = self.cases.len();
+            again.wrong = self.wrong.clone();
+        }
+        let before = if part { self.passed } else { 0 };
+        let mut unsteady = if again.failed == 0 { self.wrong } else { Vec::new() };
+        unsteady.extend(again.unsteady);
+        Self {
+            program: self.program,
+            passed: before + again.passed,
+            took: self.took + again.took,
+            unsteady,
+            ..again
+        }
+    }
 }
 
 /// What cargo has built for the tests.
@@ -116,7 +152,7 @@ struct Built {
 }
 
 /// Builds every test, installs what they need by the vtax that was built for them, runs them all whatever fails, and
-/// tells what failed and how long each program took. A program that failed runs once more when all others have
+/// tells what failed and how long each program took. A test that failed runs once more when all others have
 /// ended: what passes then is no failure, and is named all the same, since it depends on what the machine does.
 ///
 /// # Errors
@@ -141,10 +177,8 @@ pub(crate) fn run() -> Result<()> {
     let mut outcomes = together([(); MEASURING].map(|()| || run(&measure, false)))?;
     outcomes.extend(together([(&list, false), (&compute, true)].map(|(lane, low)| move || run(lane, low)))?);
     for failed in outcomes.iter_mut().filter(|outcome| outcome.failed > 0) {
-        let again = test(failed.program.clone(), false, &logs, &printing)?;
-        let mut unsteady = if again.failed == 0 { std::mem::take(&mut failed.wrong) } else { Vec::new() };
-        unsteady.extend(again.unsteady.iter().cloned());
-        *failed = Outcome { unsteady, took: failed.took + again.took, ..again };
+        let again = test(failed.program.failed(failed), false, &logs, &printing)?;
+        *failed = failed.clone().and_again(again);
     }
     outcomes.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
     let skipped =
@@ -227,7 +261,7 @@ fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Resul
     let said = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     let mut said = String::from_utf8_lossy(&said).into_owned();
     if let Some(threads) = hung {
-        said.push_str(&format!("\ntest program ... FAILED: no end in {LONGEST:?}; its threads: {threads}"));
+        said.push_str(&format!("\ntest {WHOLE} ... FAILED: no end in {LONGEST:?}; its threads: {threads}"));
     }
     let (passed, failed) = count(&said, status.success());
     let _whole = printing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,11 +270,12 @@ fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Resul
         let word = if failed == 0 { "ok" } else { "FAILED" };
         println!("\ntest result: {word}. {passed} passed; {failed} failed; {status}");
     }
-    let wrong = if failed > 0 { wrong(&said) } else { Vec::new() };
+    let (cases, wrong) =
+        if failed > 0 { (failed_cases(&said), wrong(&said)) } else { (Vec::new(), Vec::new()) };
     // What a program has run again by itself, and says so.
     let unsteady = said.lines().filter(|line| failed == 0 && line.ends_with(": UNSTEADY, run again"));
     let unsteady = unsteady.map(str::to_owned).collect();
-    Ok(Outcome { program, passed, failed, took, wrong, unsteady })
+    Ok(Outcome { program, passed, failed, took, cases, wrong, unsteady })
 }
 
 /// How a program ends, which is killed where it takes longer than `longest`: its threads then.
@@ -290,6 +325,16 @@ fn wrong(said: &str) -> Vec<String> {
         true => vec!["it named no case".to_owned()],
         false => found.into_iter().map(|line| line.chars().take(300).collect()).collect(),
     }
+}
+
+/// The names of the tests that failed, each once.
+fn failed_cases(said: &str) -> Vec<String> {
+    let cases = said.lines().filter_map(|line| line.strip_prefix("test ")?.split_once(" ... "));
+    let failed = cases.filter(|(name, end)| end.starts_with("FAILED") && *name != WHOLE);
+    let mut names: Vec<String> = failed.map(|(name, _)| name.to_owned()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// Tests that passed and failed: what cargo's harness says, or the cases that a program without it names. One that
@@ -372,6 +417,47 @@ mod tests {
         assert_eq!(wrong(said), ["test program ... FAILED: no end in 900s; its threads: b"]);
     }
 
+    fn named(name: &str) -> Program {
+        Program {
+            package: name.split(' ').next().unwrap_or_default().to_owned(),
+            name: name.to_owned(),
+            folder: PathBuf::new(),
+            executable: PathBuf::new(),
+            filter: Vec::new(),
+        }
+    }
+
+    fn outcome(program: Program, passed: usize, cases: &[&str]) -> Outcome {
+        let cases: Vec<String> = cases.iter().map(|case| (*case).to_owned()).collect();
+        let (failed, took) = (cases.len(), Duration::from_secs(1));
+        Outcome { program, passed, failed, took, wrong: cases.clone(), cases, unsteady: Vec::new() }
+    }
+
+    #[test]
+    fn only_what_failed_runs_again() {
+        let said = "test a: b ... ok (1 s)\ntest c: d ... FAILED (2 s)\ntest e ... FAILED\ntest e ... FAILED";
+        assert_eq!(failed_cases(said), ["c: d", "e"]);
+        let first = outcome(named("x y.rs"), 5, &["c: d"]);
+        let only = first.program.failed(&first);
+        assert_eq!(only.filter, ["--exact", "c: d"]);
+        let mended = first.clone().and_again(outcome(only.clone(), 1, &[]));
+        assert_eq!((mended.passed, mended.failed, mended.unsteady), (6, 0, vec!["c: d".to_owned()]));
+        let wrong = first.clone().and_again(outcome(only.clone(), 0, &["c: d"]));
+        assert_eq!((wrong.passed, wrong.failed, wrong.unsteady), (5, 1, vec![]));
+        // A name that isn't found again is no success.
+        assert_eq!(first.and_again(outcome(only, 0, &[])).failed, 1);
+    }
+
+    #[test]
+    fn a_program_that_named_no_test_runs_again_as_a_whole() {
+        let hung = "test a ... ok\n\ntest program ... FAILED: no end in 900s; its threads: b";
+        assert_eq!(failed_cases(hung), Vec::<String>::new());
+        let first = Outcome { failed: 1, ..outcome(named("x y.rs"), 5, &[]) };
+        assert_eq!(first.program.failed(&first), first.program);
+        let again = outcome(first.program.clone(), 6, &[]);
+        assert_eq!(first.and_again(again).passed, 6);
+    }
+
     #[test]
     fn a_test_program_is_told_from_what_else_cargo_builds() {
         let message = |test, executable| {
@@ -393,13 +479,6 @@ mod tests {
 
     #[test]
     fn each_program_has_the_lane_of_its_name_or_its_package() {
-        let named = |name: &str| Program {
-            package: name.split(' ').next().unwrap_or_default().to_owned(),
-            name: name.to_owned(),
-            folder: PathBuf::new(),
-            executable: PathBuf::new(),
-            filter: Vec::new(),
-        };
         let pairs = "vtax-lab tests/fault_tolerance/main.rs";
         let all = ["vtax tests/residue.rs", pairs, "vtax tests/cli.rs", "vtax-stats src/lib.rs"];
         let lanes = Lanes::of(all.map(named).to_vec());

@@ -2,7 +2,8 @@
 //!
 //! Not under the test harness: a controller is forked from a process with one thread. This program is
 //! also the guests' `/init`, the agent of the client's node, and a host's heartbeat. A word on its command
-//! line picks the cases whose names contain it, one after `--skip` leaves such cases out, as cargo's harness has it.
+//! line picks the cases whose names contain it, one after `--skip` leaves such cases out, and whole names come after
+//! `--exact`, as cargo's harness has it.
 #![allow(clippy::print_stdout, reason = "a test's report")]
 
 mod fences;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use vtax_lab::ft::witness::Questioner;
 use vtax_lab::ft::{FtPair, PairEventKind, PairMode, PairSpec, PairTask, Side};
 use vtax_lab::pair_qemu::choose_qemu;
@@ -24,7 +26,7 @@ use vtax_sys::controller::ControllerOptions;
 use vtax_sys::require::{Need, need};
 use vtax_sys::{NetNs, ProcessExit};
 use vtax_units::Nanos;
-use vtax_vm::ft::Mode;
+use vtax_vm::ft::{Mode, Replica};
 use vtax_vm::{Cache, GuestRoot, GuestTemplate, GuestTemplateOptions, Qemu};
 
 /// No case may take longer, whatever the host is busy with: one that does hangs. An idle host needs a tenth.
@@ -81,6 +83,7 @@ fn main() {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let wanted = |name: &str| match words.as_slice() {
         ["--skip", word] => !name.contains(word),
+        ["--exact", names @ ..] => names.contains(&name),
         [word] => name.contains(word),
         _ => true,
     };
@@ -211,17 +214,40 @@ pub(crate) fn spec(mode: Mode) -> PairSpec {
 pub(crate) fn show(pair: &FtPair) -> String {
     let lines = pair.events().into_iter();
     let lines = lines.map(|e| format!("  {:9.3} {:?} {:?}\n", e.at.as_secs_f64(), e.host, e.kind));
-    format!("{}{:?}\n{}", lines.collect::<String>(), pair.statistics(), pair.console())
+    let primary = pair.primary().map(|primary| monitor(&primary)).unwrap_or_default();
+    format!("{}{:?}\n{}\n{primary}", lines.collect::<String>(), pair.statistics(), pair.console())
+}
+
+/// What QEMU says of a guest that may be silent: whether it runs, and where, twice.
+fn monitor(replica: &Replica) -> String {
+    let ask = |line: &str| match replica.execute("human-monitor-command", json!({ "command-line": line })) {
+        Ok(answer) => answer.as_str().unwrap_or_default().replace('\r', ""),
+        Err(e) => vtax_sys::chain(&e),
+    };
+    let looks = ["info status", "info registers", "info network", "info registers"].map(|line| {
+        std::thread::sleep(Duration::from_millis(20));
+        ask(line).lines().take(10).map(|line| format!("  {line}\n")).collect::<String>()
+    });
+    looks.concat()
 }
 
 /// Waits until so many events of a kind have happened.
 pub(crate) fn wait(pair: &FtPair, what: &str, count: usize, is: impl Fn(&PairEventKind) -> bool) {
-    let found = pair
-        .wait_for(SOON, |events, _| (events.iter().filter(|e| is(&e.kind)).count() >= count).then_some(()));
-    if found.is_none() {
+    if !happened(pair, count, is) {
         leave_if_crashed(pair);
         panic!("{what} did not happen\n{}", show(pair));
     }
+}
+
+/// Whether so many events of a kind happen before the guest is lost.
+fn happened(pair: &FtPair, count: usize, is: impl Fn(&PairEventKind) -> bool) -> bool {
+    let lost = |kind: &PairEventKind| matches!(kind, PairEventKind::ServiceLost { .. });
+    let told =
+        pair.wait_for(SOON, |events, _| match events.iter().filter(|e| is(&e.kind)).count() >= count {
+            true => Some(true),
+            false => events.iter().any(|e| lost(&e.kind)).then_some(false),
+        });
+    told == Some(true)
 }
 
 pub(crate) fn promoted(kind: &PairEventKind) -> bool {
@@ -262,7 +288,7 @@ pub(crate) fn kill_primary(pair: &FtPair, questioner: &Questioner, nth: usize) -
     try_kill_primary(pair, questioner, nth).unwrap_or_else(|e| panic!("{e}\n{}", show(pair)))
 }
 
-/// The same, where the guest that takes over may not answer.
+/// The same, where no guest may take over, or one that doesn't answer.
 pub(crate) fn try_kill_primary(
     pair: &FtPair,
     questioner: &Questioner,
@@ -270,7 +296,11 @@ pub(crate) fn try_kill_primary(
 ) -> vtax_lab::Result<Duration> {
     let killed = Instant::now();
     let struck = pair.kill_host(Side::Primary).unwrap();
-    wait(pair, "take-over", nth, promoted);
+    if !happened(pair, nth, promoted) {
+        leave_if_crashed(pair);
+        let reason = "nothing took over".to_owned();
+        return Err(vtax_lab::LabError::Pair { operation: "kill the primary's host", reason });
+    }
     questioner.wait_answers(20, SOON)?;
     let first = questioner.first_after(killed).unwrap().came - killed;
     // Nobody answers before the take-over. One answer may have been on its way when the host was killed.
