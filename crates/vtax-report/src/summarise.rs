@@ -121,6 +121,7 @@ fn notes(data: &RunData) -> Vec<String> {
     notes.extend(rejected(data));
     notes.extend(without_percentiles(data));
     notes.extend(cautions(&data.plan, &data.trials));
+    notes.extend(crate::routed::neighbours::notes(data));
     for (cell, text) in &data.notes {
         notes.push(match cell {
             Some(cell) => format!("{cell}: {text}"),

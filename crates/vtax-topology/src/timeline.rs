@@ -21,6 +21,20 @@ pub struct Entry {
     pub text: String,
 }
 
+impl Entry {
+    /// The interface on which OSPF gave up a neighbour that it was in step with (FRR's log of neighbours' states); `None` for any
+    /// other entry.
+    #[must_use]
+    pub fn neighbour_lost(&self) -> Option<&str> {
+        if !matches!(&self.source, Source::Daemon(name) if name == "ospfd") {
+            return None;
+        }
+        let (head, _) = self.text.strip_prefix("AdjChg: ")?.split_once(": Full -> ")?;
+        let (_, place) = head.rsplit_once(" on ")?;
+        Some(place.split_once(':').map_or(place, |(interface, _)| interface))
+    }
+}
+
 /// Who says that something happened.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -132,6 +146,20 @@ mod tests {
         for line in ["", "no time here at all", "2026/13/01 00:00:00 X: y", "2026/11/23 25:00:00 X: y"] {
             assert_eq!(of_log("r", "ospfd", line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_neighbour_that_is_given_up_is_known_by_its_interface() {
+        let said = |daemon: &str, words: &str| {
+            let line = format!("2026/11/23 00:45:43 OSPF: [QH9AB-Y4XMZ] AdjChg: Nbr {words}");
+            of_log("pe1", daemon, &line).unwrap().neighbour_lost().map(str::to_owned)
+        };
+        let with_address = "10.255.0.2, NbrIP 10.0.0.6 (default) on pe2:10.0.0.5: Full -> Deleted (KillNbr)";
+        assert_eq!(said("ospfd", with_address).as_deref(), Some("pe2"));
+        assert_eq!(said("ospfd", "1.1.1.1 on p1: Full -> Down").as_deref(), Some("p1"));
+        assert_eq!(said("ospfd", "1.1.1.1 on p1: Loading -> Full (LoadingDone)"), None);
+        assert_eq!(said("bgpd", with_address), None);
+        assert_eq!(said("ospfd", "1.1.1.1: Full -> Down"), None);
     }
 
     #[test]

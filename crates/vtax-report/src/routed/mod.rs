@@ -4,6 +4,7 @@
 mod bring_up;
 mod convergence;
 mod hops;
+pub(crate) mod neighbours;
 mod picture;
 mod timeline;
 

@@ -1,0 +1,150 @@
+//! Neighbours that routers gave up although nothing had broken the link between them: then a time of convergence is not only
+//! that of what was done.
+
+use std::collections::BTreeSet;
+
+use vtax_plan::model::{Cell, TopologyFault};
+use vtax_store::failover::TopologyOutcome;
+use vtax_topology::options::Choice;
+use vtax_topology::timeline::Entry;
+use vtax_units::Nanos;
+
+use super::trials;
+use crate::data::RunData;
+
+/// A sentence for each cell in whose trials it happened.
+pub(crate) fn notes(data: &RunData) -> Vec<String> {
+    let of_cell = |(cell, trials): (&Cell, Vec<_>)| {
+        let all = trials.len();
+        let counts: Vec<usize> = trials.into_iter().map(|(_, found)| elsewhere(found)).collect();
+        let (times, some) = (counts.iter().sum::<usize>(), counts.iter().filter(|n| **n > 0).count());
+        let times = match times {
+            0 => return None,
+            1 => "once".to_owned(),
+            times => format!("{times} times"),
+        };
+        let why = if watches(cell) {
+            " BFD gives a neighbour up after 150 ms without a packet, which a machine that is busy or emulated may not send in time."
+        } else {
+            ""
+        };
+        Some(format!(
+            "{}: in {some} of {all} trials OSPF gave up neighbours on links that nothing had broken, {times} in all. What these \
+             trials tell of convergence is of that too.{why}",
+            data.environment_label(cell)
+        ))
+    };
+    trials(data).filter_map(of_cell).collect()
+}
+
+/// Whether the routers of a cell's path watch each other by BFD.
+fn watches(cell: &Cell) -> bool {
+    cell.path.kind.routed().is_some_and(|options| match &options.topology {
+        Choice::MplsVpn(vpn) => vpn.bfd,
+        Choice::LeafSpine(fabric) => fabric.bfd,
+        Choice::Custom(custom) => custom.bfd,
+    })
+}
+
+/// How often a neighbour was given up on a link that had nothing to do with the last thing that was done.
+fn elsewhere(found: &TopologyOutcome) -> usize {
+    let routers: BTreeSet<&str> = found.timeline.iter().map(|entry| entry.router.as_str()).collect();
+    let next = found.events.iter().skip(1).map(|event| event.at).chain([Nanos(u64::MAX)]);
+    let of_event = |(fault, from, to): (TopologyFault, Nanos, Nanos)| {
+        let of_time = found.timeline.iter().filter(move |entry| (from..to).contains(&entry.at));
+        of_time.filter(|entry| is_elsewhere(entry, fault, &routers)).count()
+    };
+    found.events.iter().zip(next).map(|(event, to)| of_event((event.fault, event.at, to))).sum()
+}
+
+fn is_elsewhere(entry: &Entry, fault: TopologyFault, routers: &BTreeSet<&str>) -> bool {
+    let Some(interface) = entry.neighbour_lost() else { return false };
+    // Tunnels go over links that may have broken; their interfaces aren't named after a neighbour.
+    let mut neighbours = neighbours(interface).filter(|(router, _)| routers.contains(router));
+    neighbours.next().is_some() && !concerns(fault, &entry.router, interface)
+}
+
+/// Whether what was done was done to this link of a router's, or to a router at an end of it.
+fn concerns(fault: TopologyFault, router: &str, interface: &str) -> bool {
+    let at = |name: &str| router == name || neighbours(interface).any(|(neighbour, _)| neighbour == name);
+    // A link is named by one of its ends; its number is the same at both.
+    let on = |link: &str| {
+        link == format!("{router}-{interface}")
+            || neighbours(interface).any(|(other, number)| link == format!("{other}-{router}{number}"))
+    };
+    match fault {
+        TopologyFault::CutLink(link) | TopologyFault::RestoreLink(link) => on(link.as_str()),
+        TopologyFault::LossyLink(lossy) => on(lossy.link.as_str()),
+        TopologyFault::KillRouter(name) | TopologyFault::RestoreRouter(name) => at(name.as_str()),
+        TopologyFault::StopDaemon(stop) => at(stop.router.as_str()),
+    }
+}
+
+/// The routers that an interface may be named after, each with the number behind its name where several links join the same two.
+fn neighbours(interface: &str) -> impl Iterator<Item = (&str, &str)> {
+    let name = interface.trim_end_matches(|c: char| c.is_ascii_digit()).len().max(1);
+    (name..=interface.len()).filter_map(|end| interface.split_at_checked(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_topology::convergence::Convergence;
+    use vtax_topology::timeline::Source;
+
+    use super::*;
+    use vtax_store::failover::TopologyEvent;
+
+    fn lost(at: u64, router: &str, interface: &str) -> Entry {
+        let text = format!(
+            "AdjChg: Nbr 1.1.1.1, NbrIP 10.0.0.6 (default) on {interface}:10.0.0.5: Full -> Deleted (KillNbr)"
+        );
+        Entry { at: Nanos(at), router: router.to_owned(), source: Source::Daemon("ospfd".to_owned()), text }
+    }
+
+    fn outcome(done: Vec<(u64, TopologyFault)>, timeline: Vec<Entry>) -> TopologyOutcome {
+        let (up, down) = (Convergence::default(), Convergence::default());
+        let event = |(at, fault)| TopologyEvent { fault, at: Nanos(at), up, down };
+        TopologyOutcome {
+            interval: Nanos(1),
+            late: Nanos(0),
+            before: None,
+            events: done.into_iter().map(event).collect(),
+            timeline,
+            problem: None,
+        }
+    }
+
+    #[test]
+    fn neighbours_over_what_was_broken_are_lost_as_they_should_be() {
+        let cut = TopologyFault::CutLink("p1-pe2".parse().unwrap());
+        let both = || vec![lost(12, "p1", "pe2"), lost(13, "pe2", "p1"), lost(14, "pe1", "sham")];
+        assert_eq!(elsewhere(&outcome(vec![(10, cut)], both())), 0);
+        let more = [both(), vec![lost(15, "ce1", "pe1"), lost(16, "pe1", "ce1")]].concat();
+        assert_eq!(elsewhere(&outcome(vec![(10, cut)], more)), 2);
+        // Before anything was done, and after the link was whole again.
+        let timeline = vec![lost(3, "p1", "pe1"), lost(12, "pe1", "p1"), lost(25, "pe1", "p1")];
+        let restore = TopologyFault::RestoreLink("p1-pe2".parse().unwrap());
+        assert_eq!(elsewhere(&outcome(vec![(10, cut), (20, restore)], timeline)), 2);
+    }
+
+    #[test]
+    fn a_router_that_is_off_is_lost_by_all_its_neighbours() {
+        let kill = TopologyFault::KillRouter("p1".parse().unwrap());
+        let timeline = vec![lost(12, "pe1", "p1"), lost(13, "pe2", "p11"), lost(14, "p1", "pe1")];
+        assert_eq!(elsewhere(&outcome(vec![(10, kill)], timeline)), 0);
+        assert_eq!(
+            elsewhere(&outcome(vec![(10, kill)], vec![lost(12, "pe1", "ce1"), lost(13, "ce1", "pe1")])),
+            2
+        );
+    }
+
+    #[test]
+    fn links_that_join_the_same_two_are_told_apart() {
+        let cut = TopologyFault::CutLink("a-b2".parse().unwrap());
+        for (router, interface, own) in
+            [("a", "b2", true), ("b", "a2", true), ("a", "b", false), ("b", "a", false)]
+        {
+            assert_eq!(concerns(cut, router, interface), own, "{router} {interface}");
+        }
+    }
+}
