@@ -10,10 +10,10 @@ use crate::context::Context;
 use crate::data::RunData;
 use crate::families::metrics;
 use crate::format::{digits, duration, quantity, tax};
-use crate::text::{WIDTH, wrap};
+use crate::text::{WIDTH, first_column, printable, wrap};
 use crate::words::{sign, word};
 
-/// Widths that the first column may have.
+/// Widths that the first column has: at least, and at most where the others need the room.
 const LABEL: (usize, usize) = (18, 28);
 /// Between columns.
 const GAP: usize = 2;
@@ -129,7 +129,7 @@ fn taxes(bench: &Bench<'_>, test: &str, found: &[&Comparison]) -> Column {
 /// The table, in as many pieces side by side as fit.
 fn blocks(bench: &Bench<'_>, columns: &[Column]) -> String {
     let longest = bench.links.iter().map(|l| l.label.chars().count()).max().unwrap_or(0);
-    let label = longest.clamp(LABEL.0, LABEL.1);
+    let label = label_width(longest, columns);
     let mut out = String::new();
     let mut rest = columns;
     while !rest.is_empty() {
@@ -149,9 +149,16 @@ fn blocks(bench: &Bench<'_>, columns: &[Column]) -> String {
     out
 }
 
+/// The width of the first column: what the others leave free, or [`LABEL`] where that is more.
+fn label_width(longest: usize, columns: &[Column]) -> usize {
+    let others: usize = columns.iter().map(|column| GAP + column.width()).sum();
+    let free = WIDTH.saturating_sub(GAP + others);
+    longest.clamp(LABEL.0, free.max(LABEL.1))
+}
+
 fn line<'a>(first: &str, label: usize, piece: &'a [Column], text: impl Fn(&'a Column) -> &'a str) -> String {
-    let most = WIDTH - 2 * GAP - label;
-    let mut line = format!("  {:<label$}", shortened(first, label));
+    let most = WIDTH.saturating_sub(2 * GAP + label).max(1);
+    let mut line = String::new();
     for column in piece {
         let wide = column.width().min(most);
         let text = shortened(text(column), wide);
@@ -160,8 +167,8 @@ fn line<'a>(first: &str, label: usize, piece: &'a [Column], text: impl Fn(&'a Co
             false => format!("  {text:>wide$}"),
         });
     }
-    // A terminal must not be driven by what a plan calls its parts.
-    line.trim_end().chars().filter(|c| !c.is_control()).chain(['\n']).collect()
+    let line = first_column("  ", first, label) + &printable(&line);
+    format!("{}\n", line.trim_end())
 }
 
 /// Why what can't be told can't, each reason once.
@@ -179,4 +186,28 @@ fn doubts(found: &[&Comparison]) -> String {
         n => wrap(&format!("  {sign} {n} times: {reason}"), "    "),
     };
     reasons.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn environments_that_begin_alike_are_told_apart() {
+        let column = |texts: [&str; 2]| Column {
+            head: "rr".to_owned(),
+            cells: texts.map(str::to_owned).to_vec(),
+            left: false,
+        };
+        let name = "native (path in TCG) over customers 8";
+        let few = [column(["15827", "1822"])];
+        assert_eq!(label_width(name.len(), &few), name.len());
+        assert_eq!(line(name, name.len(), &few, |c| &c.cells[1]), format!("  {name}   1822\n"));
+        // Where others need the room, a long name stands above its figures.
+        let many: Vec<Column> = (0..12).map(|_| column(["15827", "1822"])).collect();
+        let width = label_width(name.len(), &many);
+        assert_eq!(width, LABEL.1);
+        let text = line(name, width, &many[..1], |c| &c.cells[1]);
+        assert_eq!(text, format!("  {name}\n  {:28}   1822\n", ""));
+    }
 }
