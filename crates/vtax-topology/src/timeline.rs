@@ -31,7 +31,9 @@ impl Entry {
         }
         let (head, _) = self.text.strip_prefix("AdjChg: ")?.split_once(": Full -> ")?;
         let (_, place) = head.rsplit_once(" on ")?;
-        Some(place.split_once(':').map_or(place, |(interface, _)| interface))
+        let interface = place.split_once(':').map_or(place, |(interface, _)| interface);
+        // The kernel's limit of a name (IFNAMSIZ, netdevice(7)).
+        (1..16).contains(&interface.len()).then_some(interface)
     }
 }
 
@@ -160,6 +162,7 @@ mod tests {
         assert_eq!(said("ospfd", "1.1.1.1 on p1: Loading -> Full (LoadingDone)"), None);
         assert_eq!(said("bgpd", with_address), None);
         assert_eq!(said("ospfd", "1.1.1.1: Full -> Down"), None);
+        assert_eq!(said("ospfd", "1.1.1.1 on 1234567890123456: Full -> Down"), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::table::{Table, count, number, number_or_none, text};
 /// The row of what was lost before anything was done: a path that loses then isn't stable.
 const BEFORE: &str = "nothing yet";
 /// Things of a trial that are looked at: a run may hold anything.
-const MOST_EVENTS: usize = 1_000;
+pub(super) const MOST_EVENTS: usize = 1_000;
 
 pub(super) fn section(data: &RunData) -> Markup {
     let mut m = Markup::new();

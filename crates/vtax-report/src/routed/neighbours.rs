@@ -9,8 +9,12 @@ use vtax_topology::options::Choice;
 use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
+use super::convergence::MOST_EVENTS;
 use super::trials;
 use crate::data::RunData;
+
+/// Different things done in a trial, at most: a run may hold anything.
+const MOST_DONE: usize = 100;
 
 /// A sentence for each cell in whose trials it happened.
 pub(crate) fn notes(data: &RunData) -> Vec<String> {
@@ -46,22 +50,30 @@ fn watches(cell: &Cell) -> bool {
     })
 }
 
-/// How often a neighbour was given up on a link that had nothing to do with the last thing that was done.
+/// How often a neighbour was given up on a link that had nothing to do with what had been done until then.
 fn elsewhere(found: &TopologyOutcome) -> usize {
+    // What was mended may still have been noticed late, so each thing counts from its first time on.
+    let mut done: Vec<(Nanos, TopologyFault)> = Vec::new();
+    for event in found.events.iter().take(MOST_EVENTS) {
+        if done.iter().all(|(_, fault)| *fault != event.fault) {
+            done.push((event.at, event.fault));
+        }
+    }
+    let Some((first, _)) = done.first().copied().filter(|_| done.len() <= MOST_DONE) else { return 0 };
     let routers: BTreeSet<&str> = found.timeline.iter().map(|entry| entry.router.as_str()).collect();
-    let next = found.events.iter().skip(1).map(|event| event.at).chain([Nanos(u64::MAX)]);
-    let of_event = |(fault, from, to): (TopologyFault, Nanos, Nanos)| {
-        let of_time = found.timeline.iter().filter(move |entry| (from..to).contains(&entry.at));
-        of_time.filter(|entry| is_elsewhere(entry, fault, &routers)).count()
+    let is_elsewhere = |entry: &&Entry| {
+        let Some(interface) = entry.neighbour_lost().filter(|_| entry.at >= first) else { return false };
+        // Tunnels go over links that may have broken; their interfaces aren't named after a neighbour.
+        let of_link = neighbours(interface).any(|(router, _)| routers.contains(router));
+        let mut before = done.iter().filter(|(at, _)| *at <= entry.at);
+        of_link && !before.any(|(_, fault)| concerns(*fault, &entry.router, interface))
     };
-    found.events.iter().zip(next).map(|(event, to)| of_event((event.fault, event.at, to))).sum()
+    found.timeline.iter().filter(is_elsewhere).count()
 }
 
-fn is_elsewhere(entry: &Entry, fault: TopologyFault, routers: &BTreeSet<&str>) -> bool {
-    let Some(interface) = entry.neighbour_lost() else { return false };
-    // Tunnels go over links that may have broken; their interfaces aren't named after a neighbour.
-    let mut neighbours = neighbours(interface).filter(|(router, _)| routers.contains(router));
-    neighbours.next().is_some() && !concerns(fault, &entry.router, interface)
+/// What comes after one end in a link's name.
+fn after<'a>(link: &'a str, end: &str) -> Option<&'a str> {
+    link.strip_prefix(end)?.strip_prefix('-')
 }
 
 /// Whether what was done was done to this link of a router's, or to a router at an end of it.
@@ -69,8 +81,10 @@ fn concerns(fault: TopologyFault, router: &str, interface: &str) -> bool {
     let at = |name: &str| router == name || neighbours(interface).any(|(neighbour, _)| neighbour == name);
     // A link is named by one of its ends; its number is the same at both.
     let on = |link: &str| {
-        link == format!("{router}-{interface}")
-            || neighbours(interface).any(|(other, number)| link == format!("{other}-{router}{number}"))
+        after(link, router) == Some(interface)
+            || neighbours(interface).any(|(other, number)| {
+                after(link, other).is_some_and(|rest| rest.strip_prefix(router) == Some(number))
+            })
     };
     match fault {
         TopologyFault::CutLink(link) | TopologyFault::RestoreLink(link) => on(link.as_str()),
@@ -88,11 +102,11 @@ fn neighbours(interface: &str) -> impl Iterator<Item = (&str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use vtax_store::failover::TopologyEvent;
     use vtax_topology::convergence::Convergence;
     use vtax_topology::timeline::Source;
 
     use super::*;
-    use vtax_store::failover::TopologyEvent;
 
     fn lost(at: u64, router: &str, interface: &str) -> Entry {
         let text = format!(
@@ -121,8 +135,9 @@ mod tests {
         assert_eq!(elsewhere(&outcome(vec![(10, cut)], both())), 0);
         let more = [both(), vec![lost(15, "ce1", "pe1"), lost(16, "pe1", "ce1")]].concat();
         assert_eq!(elsewhere(&outcome(vec![(10, cut)], more)), 2);
-        // Before anything was done, and after the link was whole again.
-        let timeline = vec![lost(3, "p1", "pe1"), lost(12, "pe1", "p1"), lost(25, "pe1", "p1")];
+        // Before anything was done, after the link was whole again, and late on the link itself.
+        let timeline =
+            vec![lost(3, "p1", "pe1"), lost(12, "pe1", "p1"), lost(25, "pe1", "p1"), lost(26, "pe2", "p1")];
         let restore = TopologyFault::RestoreLink("p1-pe2".parse().unwrap());
         assert_eq!(elsewhere(&outcome(vec![(10, cut), (20, restore)], timeline)), 2);
     }
