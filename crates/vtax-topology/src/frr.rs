@@ -367,14 +367,18 @@ impl<'a> Writer<'a> {
         }
         file.line(0, "bfd");
         file.line(1, format!("profile {BFD_PROFILE}"));
-        file.line(2, "detect-multiplier 3");
-        file.line(2, "receive-interval 50");
-        file.line(2, "transmit-interval 50");
+        file.line(2, format!("detect-multiplier {BFD_MISSED}"));
+        file.line(2, format!("receive-interval {BFD_INTERVAL_MS}"));
+        file.line(2, format!("transmit-interval {BFD_INTERVAL_MS}"));
         file.line(1, "exit");
         file.end();
     }
 }
 
+/// Milliseconds between two of BFD's packets (RFC 5880, section 6.8).
+pub const BFD_INTERVAL_MS: u32 = 50;
+/// So many of them must be missing in a row before BFD declares a neighbour down.
+pub const BFD_MISSED: u32 = 3;
 const BFD_PROFILE: &str = "fast";
 const TO_SITE: &str = "to-site";
 const FROM_SITE: &str = "from-site";

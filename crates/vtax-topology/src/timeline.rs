@@ -22,8 +22,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The interface on which OSPF gave up a neighbour that it was in step with (FRR's log of neighbours' states); `None` for any
-    /// other entry.
+    /// The interface on which OSPF lost a neighbour that was `Full` (FRR's log of neighbours' states); `None` for any other entry.
     #[must_use]
     pub fn neighbour_lost(&self) -> Option<&str> {
         if !matches!(&self.source, Source::Daemon(name) if name == "ospfd") {
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_that_is_given_up_is_known_by_its_interface() {
+    fn a_lost_neighbour_is_known_by_its_interface() {
         let said = |daemon: &str, words: &str| {
             let line = format!("2026/11/23 00:45:43 OSPF: [QH9AB-Y4XMZ] AdjChg: Nbr {words}");
             of_log("pe1", daemon, &line).unwrap().neighbour_lost().map(str::to_owned)

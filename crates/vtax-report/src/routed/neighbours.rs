@@ -1,10 +1,11 @@
-//! Neighbours that routers gave up although nothing had broken the link between them: then a time of convergence is not only
-//! that of what was done.
+//! Neighbours that routers lost although nothing had broken the link between them. The times of convergence of such a trial are
+//! not those of the injected faults alone.
 
 use std::collections::BTreeSet;
 
 use vtax_plan::model::{Cell, TopologyFault};
 use vtax_store::failover::TopologyOutcome;
+use vtax_topology::frr::{BFD_INTERVAL_MS, BFD_MISSED};
 use vtax_topology::options::Choice;
 use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
@@ -28,13 +29,17 @@ pub(crate) fn notes(data: &RunData) -> Vec<String> {
             times => format!("{times} times"),
         };
         let why = if watches(cell) {
-            " BFD gives a neighbour up after 150 ms without a packet, which a machine that is busy or emulated may not send in time."
+            let silence = BFD_INTERVAL_MS * BFD_MISSED;
+            format!(
+                " BFD declares a neighbour down after {silence} ms without a packet, and a busy or emulated machine may send none for \
+                 that long."
+            )
         } else {
-            ""
+            String::new()
         };
         Some(format!(
-            "{}: in {some} of {all} trials OSPF gave up neighbours on links that nothing had broken, {times} in all. What these \
-             trials tell of convergence is of that too.{why}",
+            "{}: in {some} of {all} trials OSPF lost neighbours on links that nothing had broken, {times} in all. The convergence \
+             times of these trials include what that cost.{why}",
             data.environment_label(cell)
         ))
     };
@@ -50,7 +55,7 @@ fn watches(cell: &Cell) -> bool {
     })
 }
 
-/// How often a neighbour was given up on a link that had nothing to do with what had been done until then.
+/// How often a neighbour was lost on a link that had nothing to do with what had been done until then.
 fn elsewhere(found: &TopologyOutcome) -> usize {
     // What was mended may still have been noticed late, so each thing counts from its first time on.
     let mut done: Vec<(Nanos, TopologyFault)> = Vec::new();
