@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use vtax_plan::estimate::{Requirement, pieces, requirements};
 use vtax_plan::model::Plan;
 use vtax_plan::{PlanErrors, parse};
+use vtax_topology::bfd::Bfd;
 use vtax_topology::model::Link;
 use vtax_topology::options::{Backdoor, Choice, RouterHost, Speaks};
 use vtax_units::Nanos;
@@ -67,6 +68,36 @@ fn lists_make_cells() {
     let backdoors =
         options.filter(|o| matches!(&o.topology, Choice::MplsVpn(v) if v.backdoor == Backdoor::None));
     assert_eq!(backdoors.count(), 4, "two cores in two environments");
+}
+
+#[test]
+fn bfd_is_off_or_as_close_as_is_asked() {
+    let plan = ok("routed: {topology: {mpls-vpn: {bfd: [false, true, 300ms]}}}");
+    let native = plan.cells.iter().filter(|cell| cell.environment.name == "native");
+    let all = native.filter_map(|cell| match &cell.path.kind.routed()?.topology {
+        Choice::MplsVpn(vpn) => Some((cell.id.as_str(), vpn.bfd)),
+        _ => None,
+    });
+    let slow = Bfd::every(Nanos::from_millis(300)).unwrap();
+    assert_eq!(
+        all.collect::<Vec<_>>(),
+        [
+            ("native.routed.http.bfd-false", Bfd::Off),
+            ("native.routed.http.bfd-true", Bfd::USUAL),
+            ("native.routed.http.bfd-300ms", slow)
+        ]
+    );
+    assert!(pieces(&plan).iter().any(|piece| piece.how.ends_with("watched by BFD every 300ms")));
+    let same = ok("routed: {topology: {leaf-spine: {bfd: 50ms}}}");
+    assert!(matches!(only(&same), Choice::LeafSpine(fabric) if fabric.bfd == Bfd::USUAL));
+    for (written, said) in [
+        ("often", "`often` is not `true`, `false`, or the time between two packets such as `300ms`"),
+        ("5ms", "BFD's packets are 10ms to 60s apart"),
+        ("[true, 1.5ms]", "BFD's packets are 10ms to 60s apart"),
+    ] {
+        let found = errors(&format!("routed: {{topology: {{mpls-vpn: {{bfd: {written}}}}}}}")).join("\n");
+        assert!(found.contains(said), "{found}");
+    }
 }
 
 #[test]

@@ -120,7 +120,7 @@ pub(crate) fn describe_with(record: &TrialRecord, planned: &[NetworkTest], figur
         Some(Finding::Capacity(found)) => http::describe_capacity(found),
         Some(Finding::Ims(found)) => sip::describe_outcome(found),
         Some(Finding::Latency { load, .. } | Finding::Throughput { load }) => {
-            loads::describe_load(load) + &loads::describe_latency(figures)
+            [loads::describe_load(load), ftp::describe(record), loads::describe_latency(figures)].concat()
         }
         Some(Finding::Failover(found)) => {
             let load = loads::load(record).map(loads::describe_load);

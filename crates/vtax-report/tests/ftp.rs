@@ -104,7 +104,7 @@ fn transfers_are_told_in_every_form() {
         assert!(page.contains(&format!("id=\"{place}\"")), "no section {place}");
     }
     // PROT C adds 20 % to transfers in the clear, PROT P half to that.
-    for told in ["+20 %", "+50 %", "data TLS", "Study, table 6", "At 9:54:20", "20.0 MB/s"] {
+    for told in ["+20 %", "+50 %", "data TLS", "Study, table 6", "At 9:54:20", "; 20.0 MB/s of files"] {
         assert!(page.contains(told), "no {told}");
     }
     assert!(!page.contains("data was lost"));

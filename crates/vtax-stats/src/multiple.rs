@@ -74,13 +74,14 @@ pub fn judge_family(ratios: &[Ratio], margin: f64, alpha: f64) -> Vec<Judgement>
                 Judgement { level: different, interval: corrected.interval, ..alone }
             }
             _ => {
+                // An interval that fits into the margin would look like equality: what equality is claimed by is shown.
+                let shown = if corrected.verdict == Verdict::Equivalent { same } else { corrected };
                 // What would tell, or that more trials would not, holds here as well.
-                let what =
-                    corrected.reason.rsplit_once("; ").filter(|_| corrected.doubt == Some(Doubt::TooWide));
+                let what = shown.reason.rsplit_once("; ").filter(|_| shown.doubt == Some(Doubt::TooWide));
                 let reason =
                     by_chance(able.len()) + &what.map_or_else(String::new, |(_, what)| format!("; {what}"));
                 let doubt = Some(Doubt::ManyComparisons);
-                Judgement { verdict: Verdict::Inconclusive, doubt, reason, ..corrected }
+                Judgement { verdict: Verdict::Inconclusive, doubt, reason, ..shown }
             }
         }
     };
@@ -168,10 +169,12 @@ fn by_chance(family: usize) -> String {
 mod tests {
     use super::*;
     use crate::interval::Group;
+    use crate::margin::Margin;
     use crate::ratio::{Direction, tax};
     use crate::rng::Rng;
     use crate::student::t_quantile;
     use crate::uncertainty::Uncertainty;
+    use crate::verdict::verdict_of;
     use proptest::prelude::*;
 
     fn ratio(tax: f64, half: f64) -> Ratio {
@@ -216,6 +219,18 @@ mod tests {
         let none = ratio(1.0, 0.1).with(None);
         let judged = judge_family(&[none, family[2], none], 0.02, 0.05);
         assert_eq!(judged[1].verdict, Verdict::Worse);
+    }
+
+    /// Two plain differences leave two comparisons for which a difference is claimed at 0.02; equality is claimed at 0.005.
+    #[test]
+    fn what_is_not_called_equal_is_not_shown_within_the_margin() {
+        let family = [ratio(5.0, 0.05), ratio(6.0, 0.05), ratio(0.97, 0.05), ratio(0.995, 0.034)];
+        assert_eq!(judge(&family[3], 0.05).verdict, Verdict::Equivalent);
+        let judged = judge_family(&family, 0.05, 0.05);
+        let last = &judged[3];
+        assert_eq!((last.verdict, last.doubt), (Verdict::Inconclusive, Some(Doubt::ManyComparisons)));
+        assert!(!Margin::new(0.05).contains(last.interval.unwrap()), "{last:?}");
+        assert!(last.reason.ends_with("trials each would tell"), "{last:?}");
     }
 
     #[test]
@@ -334,6 +349,8 @@ mod tests {
                 // An "equivalent" that excludes 1 is a difference once it no longer fits the margin.
                 prop_assert!(j.verdict == alone.verdict || j.verdict == Verdict::Inconclusive
                     || alone.verdict == Verdict::Equivalent, "{:?} {:?}", alone, j);
+                let shown = verdict_of(j.interval.unwrap(), Margin::new(margin));
+                prop_assert!(j.verdict != Verdict::Inconclusive || shown == Verdict::Inconclusive, "{:?}", j);
                 if ratios.len() == 1 {
                     prop_assert_eq!(j, &alone);
                 }

@@ -216,7 +216,7 @@ mod tests {
             links: links.iter().map(link).collect(),
             client: routers.first().copied().unwrap_or("a").to_owned(),
             sut: routers.last().copied().unwrap_or("b").to_owned(),
-            bfd: false,
+            bfd: Default::default(),
             timers: Default::default(),
         }))
     }

@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Prefix;
+use crate::bfd::{Bfd, BfdInterval};
 use crate::model::{Bgp, Edge, LinkEnd, Router, Sham, Topology, Vrf};
 use crate::options::Timers;
 
@@ -85,7 +86,7 @@ pub fn daemons(topology: &Topology, router: &Router) -> Vec<Daemon> {
         Daemon::Ospfd => router.ospf || !router.vrfs.is_empty(),
         Daemon::Ldpd => router.ldp,
         Daemon::Bgpd => router.bgp.is_some(),
-        Daemon::Bfdd => topology.bfd,
+        Daemon::Bfdd => topology.bfd != Bfd::Off,
         Daemon::Ospf6d | Daemon::Ripd | Daemon::Isisd => false,
     };
     Daemon::ALL.into_iter().filter(|daemon| needed(*daemon)).collect()
@@ -203,7 +204,7 @@ impl<'a> Writer<'a> {
             file.line(1, "ip ospf dead-interval minimal hello-multiplier 4");
             file.line(1, "ip ospf retransmit-interval 1");
         }
-        if self.topology.bfd {
+        if self.topology.bfd != Bfd::Off {
             file.line(1, "ip ospf bfd");
             file.line(1, format!("ip ospf bfd profile {BFD_PROFILE}"));
         }
@@ -300,7 +301,7 @@ impl<'a> Writer<'a> {
             file.line(1, format!("neighbor {address} timers connect 2"));
             file.line(1, format!("neighbor {address} advertisement-interval 0"));
         }
-        if self.topology.bfd {
+        if self.topology.bfd != Bfd::Off {
             file.line(1, format!("neighbor {address} bfd profile {BFD_PROFILE}"));
         }
     }
@@ -362,24 +363,18 @@ impl<'a> Writer<'a> {
     }
 
     fn bfd(&self, file: &mut File) {
-        if !self.topology.bfd {
-            return;
-        }
+        let Some(interval) = self.topology.bfd.interval() else { return };
         file.line(0, "bfd");
         file.line(1, format!("profile {BFD_PROFILE}"));
-        file.line(2, format!("detect-multiplier {BFD_MISSED}"));
-        file.line(2, format!("receive-interval {BFD_INTERVAL_MS}"));
-        file.line(2, format!("transmit-interval {BFD_INTERVAL_MS}"));
+        file.line(2, format!("detect-multiplier {}", BfdInterval::MISSED));
+        file.line(2, format!("receive-interval {}", interval.millis()));
+        file.line(2, format!("transmit-interval {}", interval.millis()));
         file.line(1, "exit");
         file.end();
     }
 }
 
-/// Milliseconds between two of BFD's packets (RFC 5880, section 6.8).
-pub const BFD_INTERVAL_MS: u32 = 50;
-/// So many of them must be missing in a row before BFD declares a neighbour down.
-pub const BFD_MISSED: u32 = 3;
-const BFD_PROFILE: &str = "fast";
+const BFD_PROFILE: &str = "neighbour";
 const TO_SITE: &str = "to-site";
 const FROM_SITE: &str = "from-site";
 const OWN: &str = "own";
@@ -420,7 +415,7 @@ mod tests {
 
     #[test]
     fn each_router_has_the_daemons_of_what_it_speaks() {
-        let vpn = Choice::MplsVpn(MplsVpn { bfd: true, routes: 3, ..MplsVpn::default() });
+        let vpn = Choice::MplsVpn(MplsVpn { bfd: Bfd::USUAL, routes: 3, ..MplsVpn::default() });
         assert_eq!(of(&vpn, "ce1").0, ["zebra", "ospfd", "bfdd"]);
         assert_eq!(of(&vpn, "p1").0, ["zebra", "ospfd", "ldpd", "bfdd"]);
         assert_eq!(of(&vpn, "pe1").0, ["zebra", "ospfd", "ldpd", "bgpd", "bfdd"]);
@@ -430,7 +425,7 @@ mod tests {
 
     #[test]
     fn every_block_ends_before_the_next() {
-        let vpn = Choice::MplsVpn(MplsVpn { bfd: true, routes: 2, customers: 3, ..MplsVpn::default() });
+        let vpn = Choice::MplsVpn(MplsVpn { bfd: Bfd::USUAL, routes: 2, customers: 3, ..MplsVpn::default() });
         let all = topology(&vpn);
         for router in &all.routers {
             let text = configuration(&all, router);

@@ -11,6 +11,7 @@
 //! [`convergence`] judges what a stream of probes saw of a fault, [`hops`] where packets spent their time, and [`graph`] draws.
 
 pub mod address;
+pub mod bfd;
 pub mod blueprint;
 pub mod builtin;
 pub mod check;

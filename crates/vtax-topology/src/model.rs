@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::address::Prefix;
+use crate::bfd::Bfd;
 use crate::options::{Timers, Wire};
 
 /// Routers, links, and where the ends of the path are.
@@ -21,7 +22,7 @@ pub struct Topology {
     /// Timers of every protocol.
     pub timers: Timers,
     /// Whether neighbours watch each other by BFD.
-    pub bfd: bool,
+    pub bfd: Bfd,
 }
 
 /// A router.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use vtax_units::{BitRate, Nanos, Share};
 
 use crate::address::Prefix;
+use crate::bfd::Bfd;
 
 /// Most routers of a topology that is written out in a plan.
 pub const MOST_ROUTERS: usize = 64;
@@ -126,8 +127,8 @@ pub struct MplsVpn {
     pub client: VpnPlace,
     /// Where the system under test is.
     pub sut: VpnPlace,
-    /// Whether neighbours watch each other by BFD (RFC 5880).
-    pub bfd: bool,
+    /// Whether neighbours watch each other by BFD.
+    pub bfd: Bfd,
     /// Timers of the routing protocols.
     pub timers: Timers,
     /// Rate of the links in the core, where limited.
@@ -150,7 +151,7 @@ impl Default for MplsVpn {
             backdoor: Backdoor::default(),
             client: VpnPlace::Ce1,
             sut: VpnPlace::Pe2,
-            bfd: false,
+            bfd: Bfd::Off,
             timers: Timers::default(),
             core_rate: None,
             core_delay: None,
@@ -207,7 +208,7 @@ pub struct LeafSpine {
     /// Spines, 1 to [`MOST_OF_A_FABRIC`], each joined to every leaf.
     pub spines: u32,
     /// Whether neighbours watch each other by BFD.
-    pub bfd: bool,
+    pub bfd: Bfd,
     /// Timers of BGP.
     pub timers: Timers,
     /// Rate of each link, where limited.
@@ -226,7 +227,7 @@ impl Default for LeafSpine {
         Self {
             leaves: 2,
             spines: 2,
-            bfd: false,
+            bfd: Bfd::Off,
             timers: Timers::default(),
             link_rate: None,
             link_delay: None,
@@ -247,7 +248,7 @@ pub struct Custom {
     /// The router at which the system under test is.
     pub sut: String,
     /// Whether neighbours watch each other by BFD.
-    pub bfd: bool,
+    pub bfd: Bfd,
     /// Timers of the routing protocols.
     pub timers: Timers,
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use vtax_topology::bfd::Bfd;
 use vtax_topology::builtin::topology;
 use vtax_topology::frr::configuration;
 use vtax_topology::options::{Choice, LeafSpine, MplsVpn};
@@ -21,7 +22,7 @@ fn check(choice: &Choice, router: &str) {
 
 #[test]
 fn an_mpls_vpns_routers_are_told_what_they_were() {
-    let vpn = Choice::MplsVpn(MplsVpn { bfd: true, routes: 2, ..MplsVpn::default() });
+    let vpn = Choice::MplsVpn(MplsVpn { bfd: Bfd::USUAL, routes: 2, ..MplsVpn::default() });
     for router in ["ce1", "p1", "pe2"] {
         check(&vpn, router);
     }

@@ -6,6 +6,7 @@ use vtax_lab::{Lab, TestbedSpec};
 use vtax_plan::model::{EnvironmentKind, NetPath, PathKind};
 use vtax_sys::clock::unix_time;
 use vtax_sys::require::complete;
+use vtax_topology::bfd::Bfd;
 use vtax_topology::event::{ALL, Event};
 use vtax_topology::expect::Stage as Reached;
 use vtax_topology::frr::Daemon;
@@ -88,7 +89,7 @@ pub(crate) fn fabric(lab: &mut Lab) {
     if !has_frr() {
         return;
     }
-    let fabric = LeafSpine { bfd: true, ..LeafSpine::default() };
+    let fabric = LeafSpine { bfd: Bfd::USUAL, ..LeafSpine::default() };
     let mut stage = Stage::build(lab, &routed(Choice::LeafSpine(fabric), RouterHost::Host));
     let raised = stage.raised.clone().unwrap();
     println!("  {raised:?}");
@@ -165,7 +166,7 @@ pub(crate) fn cuts(lab: &mut Lab) {
         links: vec![link("west", "east")],
         client: "west".to_owned(),
         sut: "east".to_owned(),
-        bfd: false,
+        bfd: Bfd::Off,
         // OSPF misses its neighbour after 40 s.
         timers: Timers::Standard,
     };
@@ -212,7 +213,7 @@ pub(crate) fn ring(lab: &mut Lab) {
         links: vec![link("west", "north"), link("north", "east"), link("west", "east")],
         client: "west".to_owned(),
         sut: "east".to_owned(),
-        bfd: false,
+        bfd: Bfd::Off,
         timers: Default::default(),
     };
     let mut stage = Stage::build(lab, &routed(Choice::Custom(ring), RouterHost::Auto));

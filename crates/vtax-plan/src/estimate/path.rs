@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use vtax_topology::RoutedOptions;
+use vtax_topology::bfd::Bfd;
 use vtax_topology::options::{Backdoor, Choice, RouterHost};
 use vtax_units::{Nanos, counted};
 
@@ -222,8 +223,11 @@ fn routed(options: &RoutedOptions) -> String {
     if options.hops { format!("{placed}, with captures at every hop") } else { placed }
 }
 
-fn with_bfd(text: String, bfd: bool) -> String {
-    if bfd { format!("{text}, watched by BFD") } else { text }
+fn with_bfd(text: String, bfd: Bfd) -> String {
+    match bfd {
+        Bfd::Off => text,
+        Bfd::Every(interval) => format!("{text}, watched by BFD every {}", interval.nanos()),
+    }
 }
 
 fn controller(options: &SdnOptions) -> &'static str {

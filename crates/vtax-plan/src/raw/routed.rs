@@ -1,10 +1,16 @@
 //! Routed topologies as written.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use vtax_topology::bfd::Bfd;
 use vtax_topology::options::{Backdoor, RouterHost, Timers, VpnPlace};
 use vtax_units::{BitRate, Nanos, Share};
 
-use crate::decode::Many;
+use crate::decode::{Decode, Many, scalar};
+use crate::diagnose::Report;
 use crate::source::Spanned;
+use crate::tree::Node;
 
 kinds! {
     /// Routers and links between client and service.
@@ -33,8 +39,9 @@ raw! {
         default client: VpnPlaceRaw = "ce1",
         /// Where the service is: `ce1`, `ce2`, `pe1` or `pe2`.
         default sut: VpnPlaceRaw = "pe2",
-        /// Whether neighbours watch each other by BFD. A list makes a cell for each.
-        default bfd: Many<bool> = "false",
+        /// Whether neighbours watch each other by BFD: `false`, `true` (a packet every 50 ms) or the time between two
+        /// packets. A list makes a cell for each.
+        default bfd: Many<BfdRaw> = "false",
         /// How soon routers notice and tell: `fast` or `standard`. A list makes a cell for each.
         default timers: Many<TimersRaw> = "fast",
         /// Rate of the core's links. A list makes a cell for each.
@@ -51,8 +58,9 @@ raw! {
         default leaves: Many<u32> = "2",
         /// Spines, 1 to 8, each joined to every leaf. A list makes a cell for each.
         default spines: Many<u32> = "2",
-        /// Whether neighbours watch each other by BFD. A list makes a cell for each.
-        default bfd: Many<bool> = "false",
+        /// Whether neighbours watch each other by BFD: `false`, `true` (a packet every 50 ms) or the time between two
+        /// packets. A list makes a cell for each.
+        default bfd: Many<BfdRaw> = "false",
         /// How soon routers notice and tell: `fast` or `standard`. A list makes a cell for each.
         default timers: Many<TimersRaw> = "fast",
         /// Rate of each link. A list makes a cell for each.
@@ -73,8 +81,9 @@ raw! {
         required client: String,
         /// The router at which the service is.
         required sut: String,
-        /// Whether neighbours watch each other by BFD.
-        default bfd: bool = "false",
+        /// Whether neighbours watch each other by BFD: `false`, `true` (a packet every 50 ms) or the time between two
+        /// packets.
+        default bfd: BfdRaw = "false",
         /// How soon routers notice and tell: `fast` or `standard`.
         default timers: TimersRaw = "fast",
     }
@@ -109,6 +118,44 @@ raw! {
         default mtu: u32 = "1500",
         /// OSPF's cost at both ends; without it, 10.
         optional cost: u16,
+    }
+}
+
+/// Whether neighbours watch each other by BFD.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct BfdRaw(pub(crate) Bfd);
+
+/// What that looks like, for messages and the schema.
+const BFD: &str = "`true`, `false`, or the time between two packets such as `300ms`";
+
+impl Decode for BfdRaw {
+    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+        match scalar(node, BFD, report)? {
+            "false" => Some(Self(Bfd::Off)),
+            "true" => Some(Self(Bfd::USUAL)),
+            text => {
+                let Ok(interval) = text.parse() else {
+                    report.error(node.span, format!("{} is not {BFD}", node.describe()));
+                    return None;
+                };
+                let bfd = Bfd::every(interval).map(Self);
+                bfd.map_err(|error| report.error(node.span, error.to_string())).ok()
+            }
+        }
+    }
+}
+
+impl JsonSchema for BfdRaw {
+    fn schema_name() -> Cow<'static, str> {
+        "Bfd".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["boolean", "string"],
+            "description": BFD,
+            "examples": [true, false, "300ms"],
+        })
     }
 }
 

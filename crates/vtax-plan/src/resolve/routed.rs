@@ -34,7 +34,7 @@ pub(super) fn kind(raw: &TopologyRaw) -> PathKind {
             links: Vec::new(),
             client: raw.client.as_ref().map(|name| name.value.clone()).unwrap_or_default(),
             sut: raw.sut.as_ref().map(|name| name.value.clone()).unwrap_or_default(),
-            bfd: raw.bfd.value,
+            bfd: raw.bfd.value.0,
             timers: raw.timers.value.0,
         }),
     };
@@ -128,7 +128,7 @@ fn mpls_vpn(raw: &MplsVpnRaw, path: Variants<NetPath>, report: &mut Report) -> V
         .vary("customers", &raw.customers.value, report, |p, n| change_vpn(p, |vpn| vpn.customers = n))
         .vary("routes", &raw.routes.value, report, |p, n| change_vpn(p, |vpn| vpn.routes = n))
         .vary("backdoor", &raw.backdoor.value, report, |p, b| change_vpn(p, |vpn| vpn.backdoor = b.0))
-        .vary("bfd", &raw.bfd.value, report, |p, bfd| change_vpn(p, |vpn| vpn.bfd = bfd))
+        .vary("bfd", &raw.bfd.value, report, |p, bfd| change_vpn(p, |vpn| vpn.bfd = bfd.0))
         .vary("timers", &raw.timers.value, report, |p, t| change_vpn(p, |vpn| vpn.timers = t.0))
         .vary_if("core_rate", raw.core_rate.as_ref(), report, |p, rate| {
             change_vpn(p, |vpn| vpn.core_rate = Some(rate));
@@ -149,7 +149,7 @@ fn leaf_spine(raw: &LeafSpineRaw, path: Variants<NetPath>, report: &mut Report) 
     check_losses(raw.link_loss.as_ref(), report);
     path.vary("leaves", &raw.leaves.value, report, |p, n| change_fabric(p, |fabric| fabric.leaves = n))
         .vary("spines", &raw.spines.value, report, |p, n| change_fabric(p, |fabric| fabric.spines = n))
-        .vary("bfd", &raw.bfd.value, report, |p, bfd| change_fabric(p, |fabric| fabric.bfd = bfd))
+        .vary("bfd", &raw.bfd.value, report, |p, bfd| change_fabric(p, |fabric| fabric.bfd = bfd.0))
         .vary("timers", &raw.timers.value, report, |p, t| change_fabric(p, |fabric| fabric.timers = t.0))
         .vary_if("link_rate", raw.link_rate.as_ref(), report, |p, rate| {
             change_fabric(p, |fabric| fabric.link_rate = Some(rate));

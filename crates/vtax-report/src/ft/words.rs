@@ -46,13 +46,21 @@ pub(crate) fn sentence(series: &Series<'_>) -> String {
     }
     // Where the service never answered again, the number of lost requests only says how long was counted.
     if let Some(failed) = total(series, |c| c.failed).filter(|_| survived == n) {
-        let of = total(series, |c| c.attempted).map_or_else(String::new, |all| format!(" of {all}"));
-        said.push(match failed {
-            0 => format!("No request{} around the faults was lost.", of.replace(" of ", " of the ")),
-            f => format!("{f}{of} requests around the faults were lost."),
-        });
+        said.push(lost_around(failed, total(series, |c| c.attempted)));
     }
     said.join(" ")
+}
+
+/// How many requests around the faults were lost, of how many where that is known.
+fn lost_around(lost: u64, of: Option<u64>) -> String {
+    match (lost, of) {
+        (0, Some(1)) => "The one request around the faults was not lost.".to_owned(),
+        (0, Some(all)) => format!("None of the {all} requests around the faults was lost."),
+        (0, None) => "No request around the faults was lost.".to_owned(),
+        (1, Some(1)) => "The one request around the faults was lost.".to_owned(),
+        (lost, Some(all)) => format!("{lost} of {all} requests around the faults were lost."),
+        (lost, None) => format!("{lost} requests around the faults were lost."),
+    }
 }
 
 /// How long a RAID was rebuilt.
@@ -152,4 +160,25 @@ fn line(series: &Series<'_>) -> String {
         short("takeover")
     );
     format!("{}\n", line.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_request_is_not_told_as_many() {
+        let said = [(0, Some(1)), (1, Some(1)), (0, Some(20)), (3, Some(20)), (2, None)]
+            .map(|(lost, of)| lost_around(lost, of));
+        assert_eq!(
+            said,
+            [
+                "The one request around the faults was not lost.",
+                "The one request around the faults was lost.",
+                "None of the 20 requests around the faults was lost.",
+                "3 of 20 requests around the faults were lost.",
+                "2 requests around the faults were lost."
+            ]
+        );
+    }
 }

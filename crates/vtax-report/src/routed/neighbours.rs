@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use vtax_plan::model::{Cell, TopologyFault};
 use vtax_store::failover::TopologyOutcome;
-use vtax_topology::frr::{BFD_INTERVAL_MS, BFD_MISSED};
+use vtax_topology::bfd::Bfd;
 use vtax_topology::options::Choice;
 use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
@@ -28,15 +28,14 @@ pub(crate) fn notes(data: &RunData) -> Vec<String> {
             1 => "once".to_owned(),
             times => format!("{times} times"),
         };
-        let why = if watches(cell) {
-            let silence = BFD_INTERVAL_MS * BFD_MISSED;
+        let why = bfd(cell).interval().map_or_else(String::new, |interval| {
             format!(
-                " BFD declares a neighbour down after {silence} ms without a packet, and a busy or emulated machine may send none for \
-                 that long."
+                " BFD declares a neighbour down after {} without a packet, and a busy or emulated machine may send none for that long: \
+                 `bfd` takes a longer time between two packets than {}.",
+                interval.silence(),
+                interval.nanos()
             )
-        } else {
-            String::new()
-        };
+        });
         Some(format!(
             "{}: in {some} of {all} trials OSPF lost neighbours on links that nothing had broken, {times} in all. The convergence \
              times of these trials include what that cost.{why}",
@@ -47,8 +46,8 @@ pub(crate) fn notes(data: &RunData) -> Vec<String> {
 }
 
 /// Whether the routers of a cell's path watch each other by BFD.
-fn watches(cell: &Cell) -> bool {
-    cell.path.kind.routed().is_some_and(|options| match &options.topology {
+fn bfd(cell: &Cell) -> Bfd {
+    cell.path.kind.routed().map_or(Bfd::Off, |options| match &options.topology {
         Choice::MplsVpn(vpn) => vpn.bfd,
         Choice::LeafSpine(fabric) => fabric.bfd,
         Choice::Custom(custom) => custom.bfd,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use vtax_plan::PlanErrors;
 use vtax_plan::estimate::{Assumptions, Estimate, cautions, estimate, pieces, requirements};
-use vtax_plan::model::{Cell, Plan, Service, TrialKind};
+use vtax_plan::model::{Cell, Plan, Service, TrialKind, Workload};
 use vtax_run::calibration;
 use vtax_store::Calibration;
 use vtax_sys::clock::unix_ms;
@@ -239,6 +239,11 @@ fn time(plan: &Plan, kvm: &Estimate, tcg: &Estimate) -> String {
         (kvm, tcg) if kvm == tcg => format!("takes about {tcg}"),
         (kvm, tcg) => format!("takes about {kvm} with hardware virtualization, {tcg} under emulation"),
     };
+    let ends_early =
+        |cell: &Cell| matches!(&cell.workload, Workload::Ftp(ftp) if ftp.requests.bytes.is_some());
+    if plan.cells.iter().any(ends_early) {
+        text += "; less where a load has moved its `bytes` sooner";
+    }
     if let Some(budget) = plan.repeat.budget {
         text += &format!("; no trial beyond `repeat.min` starts after {}", budget.about());
     }
@@ -321,5 +326,10 @@ mod tests {
             time(&plan, &minutes(2, 3), &minutes(4, 5)),
             "takes about 2 min to 3 min with hardware virtualization, 4 min to 5 min under emulation"
         );
+        let plan = b"vtax: 1\nname: t\nbaseline: native\nenvironments: [native, vm]\nservices: ftp\n\
+            workload: {ftp: {bytes: 1GB}}\nmeasure: throughput\nrepeat: 5\n";
+        let plan = vtax_plan::parse("t.yaml", plan, &[] as &[&str]).unwrap();
+        let told = time(&plan, &minutes(3, 3), &minutes(3, 3));
+        assert_eq!(told, "takes about 3 min; less where a load has moved its `bytes` sooner");
     }
 }

@@ -5,6 +5,7 @@ use vtax_load::{LatencyHistogram, LoadResult};
 use vtax_plan::model::Plan;
 use vtax_store::record::{Finding, TrialRecord};
 
+use crate::format::quantity;
 use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower};
 
 /// The metrics of this family, in the order of tables.
@@ -116,13 +117,25 @@ pub(super) fn seconds(record: &TrialRecord, load: &LoadResult) -> f64 {
     load.duration.as_secs_f64() + cut
 }
 
+/// Bytes of files that were right, per second.
+fn goodput(record: &TrialRecord, load: &LoadResult, ftp: &FtpDetails) -> f64 {
+    ftp.bytes() as f64 / seconds(record, load)
+}
+
+/// `; 542 MB/s of files`, where a load moved any.
+pub(crate) fn describe(record: &TrialRecord) -> String {
+    let moved = found(record).filter(|(_, ftp)| ftp.bytes() > 0);
+    let rate = moved.map(|(load, ftp)| quantity(goodput(record, load, ftp), "B/s"));
+    rate.map_or_else(String::new, |rate| format!("; {rate} of files"))
+}
+
 /// The figures of a load in an open or a closed loop.
 pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
     if !matches!(record.finding(), Some(Finding::Latency { .. } | Finding::Throughput { .. })) {
         return Vec::new();
     }
     let Some((load, ftp)) = found(record) else { return Vec::new() };
-    let mut values = vec![exact("ftp_goodput", ftp.bytes() as f64 / seconds(record, load))];
+    let mut values = vec![exact("ftp_goodput", goodput(record, load, ftp))];
     for timed in TIMED {
         let times = (timed.times)(ftp);
         let mut sum = 0.0;
