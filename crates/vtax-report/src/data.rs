@@ -324,6 +324,11 @@ impl RunData {
     /// paths are compared with each other: `vm (TCG) over ovs`; and with what tells it from others of its
     /// name that have the same baseline: `vm-remus 25ms (TCG)`, `native over mpls-vpn (core 3)`.
     pub(crate) fn environment_label(&self, cell: &Cell) -> String {
+        self.label(cell, "")
+    }
+
+    /// With more behind the word for the accelerator.
+    fn label(&self, cell: &Cell, behind: &str) -> String {
         let mut name = cell.environment.name.clone();
         let of_environment = |key: &str| self.varies_in_group(cell, key) && !self.is_of_path(cell, key);
         for (key, value) in cell.parameters.iter().filter(|(key, _)| of_environment(key)) {
@@ -336,7 +341,7 @@ impl RunData {
             name.push_str(&words);
         }
         let environment = match self.accelerated(cell) {
-            Some(accelerated) => format!("{name} ({accelerated})"),
+            Some(accelerated) => format!("{name} ({accelerated}{behind})"),
             None => name,
         };
         self.with_compared(cell, environment, &self.path_label(cell))
@@ -400,11 +405,8 @@ impl RunData {
 
     /// The same with software emulation spelt out, for a sentence that stands alone; `None` without such a cell.
     pub(crate) fn spelt_out(&self, cell: &str) -> Option<String> {
-        self.cell(cell).map(|c| match (self.accelerator(c).as_deref(), self.accelerated(c)) {
-            (Some("tcg"), Some(accelerated)) => {
-                let name = format!("{} ({accelerated}{SPELT_OUT})", c.environment.name);
-                self.with_compared(c, name, &c.path.name)
-            }
+        self.cell(cell).map(|c| match self.accelerator(c).as_deref() {
+            Some("tcg") => self.label(c, SPELT_OUT),
             _ => self.environment_label(c),
         })
     }

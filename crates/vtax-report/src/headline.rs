@@ -189,6 +189,8 @@ fn amounts(several: &[&Comparison]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use vtax_store::record::TrialRecord;
+
     use super::*;
 
     #[test]
@@ -228,7 +230,7 @@ repeat: 5
         let plan = vtax_plan::parse("paths", PLAN.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
         let run =
             vtax_store::RunDir::create(directory.path().join("run"), &plan, &other.provenance().unwrap());
-        let data = RunData::read(run.unwrap().run()).unwrap();
+        let mut data = RunData::read(run.unwrap().run()).unwrap();
         let worse = |(index, cell): (usize, &vtax_plan::model::Cell)| Comparison {
             cell: cell.id.clone(),
             baseline: plan.cells[0].id.clone(),
@@ -249,6 +251,15 @@ repeat: 5
         );
         let four = said(&found[..4]);
         assert!(four.contains("native over ovs, 1/4 as much") && four.matches("; ").count() == 3, "{four}");
+        // Emulated or not, what tells an environment from others of its name stands with it.
+        for cell in &plan.cells[4..] {
+            let accelerator = Some("tcg".to_owned());
+            data.trials.push(TrialRecord { cell: cell.id.clone(), accelerator, ..TrialRecord::default() });
+        }
+        let spelt_out: Vec<String> =
+            plan.cells[4..].iter().filter_map(|cell| data.spelt_out(&cell.id)).collect();
+        let emulated = |core| format!("native (path in TCG, software emulation) over vpn (core {core})");
+        assert_eq!(spelt_out, [emulated(1), emulated(3)]);
     }
 
     #[test]
