@@ -97,10 +97,12 @@ pub fn labels_of_route(answer: &str, destination: Prefix) -> Option<u32> {
 pub fn complaints(output: &str) -> Vec<(Option<usize>, String)> {
     let complaint = |line: &str| {
         let line = line.trim();
-        // `line 7: % Unknown command[4]: ip osfp area 0`
-        let numbered = line.strip_prefix("line ").and_then(|rest| rest.split_once(':'));
-        let numbered = numbered.and_then(|(number, words)| Some((number.trim().parse().ok()?, words.trim())));
-        match numbered {
+        // `line 7: % Unknown command[4]: ip osfp area 0`, which may follow a complaint about accounts (PAM) that has no end of line.
+        let numbered = |(at, word): (usize, &str)| {
+            let (number, words) = line[at + word.len()..].split_once(':')?;
+            Some((number.trim().parse().ok()?, words.trim()))
+        };
+        match line.match_indices("line ").find_map(numbered) {
             Some((number, words)) => Some((Some(number), words.to_owned())),
             None if line.starts_with('%') => Some((None, line.to_owned())),
             None => None,
@@ -172,6 +174,10 @@ mod tests {
                 (None, "% something else".to_owned()),
             ]
         );
+        // In a user namespace, on a host whose shadow file its user can't read.
+        let output = "vtysh_pam: Failed in account validation: Authentication failure(7)line 11: % Unknown command[17]:  ip osfp";
+        assert_eq!(complaints(output), [(Some(11), "% Unknown command[17]:  ip osfp".to_owned())]);
+        assert_eq!(complaints("line by line: done, line : 7"), []);
     }
 
     proptest! {

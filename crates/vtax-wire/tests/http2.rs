@@ -391,6 +391,42 @@ fn bodies_are_sent_as_far_as_the_windows_allow() {
     assert_eq!(sent(&mut client), 100_000 - 65_535 - 1_400);
 }
 
+/// The second stream of [`client`] has a body that the server doesn't wait for (RFC 9113, section 8.1).
+#[test]
+fn a_stream_that_is_answered_early_is_the_servers_to_end() {
+    const CANCEL: [u8; 13] = [0, 0, 4, kind::RST_STREAM, 0, 0, 0, 0, 3, 0, 0, 0, 8];
+    let cancels = |out: &[u8]| out.windows(CANCEL.len()).filter(|part| *part == CANCEL).count();
+    let pings = |count: usize, out: &mut Vec<u8>| {
+        (0..count).for_each(|_| frame(kind::PING, flag::ACK, 0, &[0; 8], out));
+    };
+    let (heard, out, done) = after_settings(|out| {
+        answer(3, b"early", out);
+        pings(50, out);
+        frame(kind::RST_STREAM, 0, 3, &[0; 4], out);
+        pings(500, out);
+    });
+    assert_eq!((heard.ends, done, cancels(&out)), (vec![(1, End::Whole(200))], Ok(()), 0));
+    // One that the server leaves open is ended, once.
+    for (frames, ends) in [(100, 0), (101, 1), (500, 1)] {
+        let (_, out, _) = after_settings(|out| {
+            answer(3, b"early", out);
+            pings(frames, out);
+        });
+        assert_eq!(cancels(&out), ends, "{frames}");
+    }
+    // It counts among those that the server takes, and makes room for another.
+    let (mut client, mut out) = client(2);
+    let mut input = Vec::new();
+    frame(kind::SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 2], &mut input);
+    answer(3, b"early", &mut input);
+    client.take(&input, &mut out, &mut Heard::default()).unwrap();
+    assert_eq!((client.open_streams(), cancels(&out)), (1, 0));
+    let request = Prepared::new(("GET", "http", "/"), &[(":authority", "h")], &[]);
+    out.clear();
+    assert_eq!(client.open(&request, 0, &mut out), Some(1));
+    assert!(out.starts_with(&CANCEL), "{out:?}");
+}
+
 #[test]
 fn as_many_streams_are_opened_as_the_server_takes() {
     let request = Prepared::new(("GET", "http", "/"), &[(":authority", "h")], &[]);

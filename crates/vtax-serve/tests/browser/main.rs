@@ -28,7 +28,8 @@ fn all_are_local(browser: &Browser) {
     let requests = browser.requests();
     assert!(!requests.is_empty(), "nothing was asked for");
     for url in requests {
-        let local = ["http://127.0.0.1:", "data:", "blob:", "about:", "chrome:"];
+        // The last two are pages of the browser's own.
+        let local = ["http://127.0.0.1:", "data:", "blob:", "about:", "chrome:", "chrome-untrusted:"];
         assert!(local.iter().any(|start| url.starts_with(start)), "{url} was asked for");
     }
 }

@@ -15,6 +15,8 @@ pub const STREAMS_MAX: u32 = 1000;
 const UNTOLD: u32 = 100;
 /// Replies that wait for the peer to read.
 const REPLIES_MAX: u32 = 1000;
+/// So many frames may come before a stream that was answered early is ended from here.
+const EARLY_FRAMES: u64 = 100;
 /// The first window of streams and connections (section 6.9.2).
 const WINDOW: u32 = 65_535;
 /// The largest window (section 6.9.1), and the largest id of a stream.
@@ -67,6 +69,11 @@ pub struct Client {
     replies: u32,
     heard: u64,
     whole: u64,
+    /// Frames that came.
+    frames: u64,
+    /// Streams whose answer came before their whole body was sent, each with the frames until then: their place is free, and the peer
+    /// is likely to end them itself.
+    answered_early: Vec<(u32, u64)>,
     /// Streams that have more of a body to send, and the place whose is next.
     sending: u32,
     turn: usize,
@@ -98,6 +105,8 @@ impl Client {
             replies: 0,
             heard: 0,
             whole: 0,
+            frames: 0,
+            answered_early: Vec::new(),
             sending: 0,
             turn: 0,
         }
@@ -171,6 +180,9 @@ impl Client {
             return None;
         }
         self.greet(out);
+        // The peer counts those that it hasn't ended yet.
+        let count = self.open_streams() + self.answered_early.len() as u32;
+        self.end_early(count.saturating_sub(self.allowed.saturating_sub(1)) as usize, out);
         let place = self.vacant.pop()?;
         let id = self.next_id;
         self.next_id += 2;
@@ -265,20 +277,36 @@ impl Client {
                 None => break,
                 Some(Piece::Data { stream, counted, bytes, begins, end }) => {
                     if begins {
-                        self.expect(kind::DATA)?;
-                        events.frame(kind::DATA);
+                        self.begun(kind::DATA, out, events)?;
                     }
                     self.data((stream, counted, bytes, end), out, events)?;
                 }
                 Some(Piece::Whole { head, payload }) => {
-                    self.expect(head.kind)?;
-                    events.frame(head.kind);
+                    self.begun(head.kind, out, events)?;
                     self.whole_frame(head, payload, out, events)?;
                 }
             }
         }
         self.reader = reader;
         Ok(())
+    }
+
+    /// A frame of this kind has begun.
+    fn begun(&mut self, kind: u8, out: &mut Vec<u8>, events: &mut impl Events) -> Result<(), Http2Error> {
+        self.expect(kind)?;
+        events.frame(kind);
+        self.frames += 1;
+        let waited = self.answered_early.iter().take_while(|(_, then)| self.frames - then > EARLY_FRAMES);
+        self.end_early(waited.count(), out);
+        Ok(())
+    }
+
+    /// Ends the first of the streams that were answered early and that the peer hasn't ended.
+    fn end_early(&mut self, count: usize, out: &mut Vec<u8>) {
+        let count = count.min(self.answered_early.len());
+        for (id, _) in self.answered_early.drain(..count) {
+            write_word(kind::RST_STREAM, id, ErrorCode::CANCEL.0, out);
+        }
     }
 
     /// Whether a frame of this kind can come now.
@@ -493,11 +521,14 @@ impl Client {
         }
         self.whole += 1;
         if stream.left > 0 {
-            // An answer before the whole request was sent (section 8.1): the rest isn't needed.
-            self.reset(place, id, ErrorCode::CANCEL, out);
-        } else {
-            self.free(place);
+            // An answer before the whole request was sent (section 8.1): the rest isn't needed. The peer may say so by a reset of its
+            // own right behind the answer. Apache takes one that crosses it for misbehaviour, and closes the connection after a few.
+            if self.answered_early.len() == self.ids.len() {
+                self.end_early(1, out);
+            }
+            self.answered_early.push((id, self.frames));
         }
+        self.free(place);
         events.ended(place, End::Whole(stream.status));
     }
 
@@ -523,6 +554,8 @@ impl Client {
             self.free(place);
             let refused = code == ErrorCode::REFUSED_STREAM;
             events.ended(place, if refused { End::Refused } else { End::Reset(code) });
+        } else {
+            self.answered_early.retain(|(early, _)| *early != id);
         }
         Ok(())
     }
