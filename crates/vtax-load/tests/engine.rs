@@ -147,19 +147,24 @@ fn an_open_loop_has_connections_when_it_starts() {
 #[test]
 fn a_ramp_is_followed() {
     let server = Embedded::start();
-    let mut spec = spec(server.address, "/bytes/100");
+    let mut spec = Load { samples: true, ..spec(server.address, "/bytes/100") };
     spec.warmup = Nanos::ZERO;
     spec.model = Model::Open {
         arrivals: ArrivalProcess::Poisson,
         profile: vec![Segment { from: Rate(0.0), to: Rate(8_000.0), duration: Nanos::from_millis(400) }],
     };
     let result = load(&spec);
-    let by_interval: Vec<u64> = result.intervals.iter().map(|i| i.counts.intended).collect();
-    for (count, expected) in by_interval.iter().zip([100.0, 300.0, 500.0, 700.0]) {
-        // Intervals are cut where the worker sees the time, so a scheduling delay blurs them.
-        assert!((*count as f64 - expected).abs() < 200.0, "{by_interval:?}");
+    // When each was meant to start, whenever that was: a busy machine is late, and may lose some.
+    let mut quarters = [0.0; 4];
+    for sample in &result.samples {
+        quarters[(sample.start_ns / 100_000_000).min(3) as usize] += 1.0;
     }
-    assert!((result.counts.intended as f64 - 1600.0).abs() < 5.0 * 40.0, "{by_interval:?}");
+    let lost = (result.counts.intended - result.samples.len() as u64) as f64;
+    for (count, expected) in quarters.into_iter().zip([100.0_f64, 300.0, 500.0, 700.0]) {
+        let chance = 5.0 * expected.sqrt();
+        assert!((expected - chance - lost..=expected + chance).contains(&count), "{quarters:?} {lost}");
+    }
+    assert!((result.counts.intended as f64 - 1600.0).abs() < 5.0 * 40.0, "{quarters:?}");
 }
 
 #[test]
