@@ -83,7 +83,7 @@ pub(super) fn section(context: &Context) -> Markup {
         ("95 % interval", true),
         ("Note", false),
     ];
-    let mut table = PlainTable::new("whole", &columns);
+    let mut table = PlainTable::new("whole unbroken", &columns);
     for printed in &study.tables {
         let (what, peak) =
             (format!("{}; highest rate received", printed.title), quantity(printed.peak(), "B/s"));
