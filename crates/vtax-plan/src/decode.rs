@@ -84,6 +84,21 @@ impl<T: JsonSchema> JsonSchema for Many<T> {
     }
 }
 
+/// The schema of what is written as one scalar: its name, JSON types, what it looks like, and examples.
+macro_rules! scalar_schema {
+    ($type:ident: $name:literal, $types:tt, $what:expr, $examples:tt) => {
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": $types, "description": $what, "examples": $examples })
+            }
+        }
+    };
+}
+
 /// Gives the text of a scalar, or reports what is there instead.
 pub(crate) fn scalar<'a>(node: &'a Node, what: &str, report: &mut Report) -> Option<&'a str> {
     match node.text() {

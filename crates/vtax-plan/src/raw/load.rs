@@ -1,9 +1,5 @@
 //! Offered load as written.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-
 use vtax_units::Share;
 
 use crate::decode::{Decode, scalar};
@@ -75,16 +71,4 @@ fn fraction(text: &str) -> Option<Share> {
     text.parse().ok().filter(|share: &Share| bare && share.0 > 0.0)
 }
 
-impl JsonSchema for LoadRaw {
-    fn schema_name() -> Cow<'static, str> {
-        "Load".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "number"],
-            "description": LOAD,
-            "examples": ["50% of capacity", "50% of lowest capacity", "1000/s"],
-        })
-    }
-}
+scalar_schema! { LoadRaw: "Load", ["string", "number"], LOAD, ["50% of capacity", "50% of lowest capacity", "1000/s"] }

@@ -1,8 +1,5 @@
 //! Routed topologies as written.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use vtax_topology::bfd::Bfd;
 use vtax_topology::options::{Backdoor, RouterHost, Timers, VpnPlace};
 use vtax_units::{BitRate, Nanos, Share};
@@ -145,19 +142,7 @@ impl Decode for BfdRaw {
     }
 }
 
-impl JsonSchema for BfdRaw {
-    fn schema_name() -> Cow<'static, str> {
-        "Bfd".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["boolean", "string"],
-            "description": BFD,
-            "examples": [true, false, "300ms"],
-        })
-    }
-}
+scalar_schema! { BfdRaw: "Bfd", ["boolean", "string"], BFD, [true, false, "300ms"] }
 
 /// How a router learns routes, without its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,5 @@
 //! Several systems under test, as written.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use vtax_units::{Nanos, Rate};
 
 use super::{EnvironmentRaw, ServiceRaw, WorkloadRaw};
@@ -94,19 +91,7 @@ impl Decode for StartRaw {
     }
 }
 
-impl JsonSchema for StartRaw {
-    fn schema_name() -> Cow<'static, str> {
-        "Start".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "description": START,
-            "examples": ["together", "one-by-one", "2s"],
-        })
-    }
-}
+scalar_schema! { StartRaw: "Start", "string", START, ["together", "one-by-one", "2s"] }
 
 /// Load of a system beside others.
 #[derive(Debug, Clone, Copy)]
@@ -131,19 +116,7 @@ impl Decode for BesideLoadRaw {
     }
 }
 
-impl JsonSchema for BesideLoadRaw {
-    fn schema_name() -> Cow<'static, str> {
-        "BesideLoad".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "number"],
-            "description": BESIDE_LOAD,
-            "examples": ["idle", "closed", "100/s"],
-        })
-    }
-}
+scalar_schema! { BesideLoadRaw: "BesideLoad", ["string", "number"], BESIDE_LOAD, ["idle", "closed", "100/s"] }
 
 /// Reports a word that is none of these.
 fn refuse(node: &Node, text: &str, what: &str, known: &[&str], report: &mut Report) {

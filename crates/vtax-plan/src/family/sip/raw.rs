@@ -347,16 +347,4 @@ impl Decode for SizesRaw {
     }
 }
 
-impl JsonSchema for SizesRaw {
-    fn schema_name() -> Cow<'static, str> {
-        "Sizes".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "number"],
-            "description": "a size such as `140B`, or two between which it is uniform",
-            "examples": ["140B", "1B to 279B"],
-        })
-    }
-}
+scalar_schema! { SizesRaw: "Sizes", ["string", "number"], "a size such as `140B`, or two between which it is uniform", ["140B", "1B to 279B"] }
