@@ -18,8 +18,8 @@ run: build ## set up what is missing and do the main job
 	@target/vtax setup
 	@target/vtax run plans/quick.yaml
 
-test: ## the whole test suite; installs the services it tests
-	@cargo xtask test
+test: ## the whole test suite; installs the services it tests; with CHECK=1 all that `make check` checks, too
+	@cargo xtask test $(if $(CHECK),--check)
 
 k8s-test: ## many machines with a real Kubernetes, which is built first (needs root and Go)
 	@cargo xtask k8s-test

@@ -17,9 +17,10 @@ mod torture;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use suite::Compiler;
 
-const USAGE: &str = "usage: cargo xtask check|test|bench [NAME..]|soundness [NAME..|--real [N]|--neighbours [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]|ft-chaos [--schedules N] [--seed S]\
-                     |fuzz [SECONDS|--inputs N] [TARGET..]|torture [SECONDS]|reproducible|k8s-test|test-tools|deb|image|package|licences|ci";
+const USAGE: &str = "usage: cargo xtask check|test [--check]|bench [NAME..]|soundness [NAME..|--real [N]|--neighbours [N]]|ft-soak [KILLS [kemari|remus|disk|colo..]]|ft-chaos [--schedules N] [--seed S]\
+                     |fuzz [SECONDS|--inputs N] [TARGET..]|torture [SECONDS]|reproducible|k8s-test|test-tools|deb|image|package|licences";
 
 fn main() -> ExitCode {
     match run() {
@@ -36,7 +37,8 @@ fn run() -> Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
         ["check"] => tasks::check(),
-        ["test"] => suite::run(),
+        ["test"] => suite::run(Compiler::Plain),
+        ["test", "--check"] => tasks::check_text().and_then(|()| suite::run(Compiler::Linting)),
         ["bench", ..] => tasks::setup(&tasks::vtax()).and_then(|()| tasks::measure(&args)),
         ["soundness" | "ft-soak" | "ft-chaos", ..] => tasks::measure(&args),
         ["fuzz", rest @ ..] => fuzz::arguments(rest).and_then(|(until, targets)| fuzz::fuzz(until, targets)),
@@ -49,7 +51,6 @@ fn run() -> Result<()> {
         ["image"] => image::image(),
         ["package"] => tasks::package(),
         ["licences"] => licences::write(),
-        ["ci"] => tasks::check().and_then(|()| suite::run()),
         _ => bail!(USAGE),
     }
 }

@@ -149,6 +149,16 @@ struct Built {
     programs: Vec<Program>,
     /// vtax itself, as the tests run it.
     vtax: Option<PathBuf>,
+    /// Whether the compiler had something to say.
+    warned: bool,
+}
+
+/// Which compiler builds the tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compiler {
+    Plain,
+    /// One that lints what it compiles, where a warning is an error: to lint and to build apart reads everything twice.
+    Linting,
 }
 
 /// Builds every test, installs what they need by the vtax that was built for them, runs them all whatever fails, and
@@ -158,8 +168,8 @@ struct Built {
 /// # Errors
 ///
 /// What doesn't build, install or start, and the names of the programs that failed.
-pub(crate) fn run() -> Result<()> {
-    let Built { programs, vtax } = build()?;
+pub(crate) fn run(compiler: Compiler) -> Result<()> {
+    let Built { programs, vtax, .. } = build(compiler)?;
     crate::tasks::setup(&vtax.context("cargo built no vtax for the tests")?)?;
     crate::tasks::test_tools()?;
     let logs = root().join("target/test-logs");
@@ -200,23 +210,37 @@ fn together<const N: usize>(
 }
 
 /// All targets: no documentation has examples, and looking for them would read each library once more.
-fn build() -> Result<Built> {
+fn build(compiler: Compiler) -> Result<Built> {
     let mut cargo = cargo_command();
     cargo.args(["test", "--workspace", "--all-targets", "--no-run"]);
-    cargo.arg("--message-format=json-render-diagnostics").current_dir(root()).stdout(Stdio::piped());
+    cargo.arg("--message-format=json").current_dir(root()).stdout(Stdio::piped());
+    if compiler == Compiler::Linting {
+        cargo.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+    }
     let mut building = cargo.spawn().context("starting cargo")?;
     let output = building.stdout.take().context("cargo has no output")?;
     let mut built = Built::default();
     for line in BufReader::new(output).lines() {
         let line = line.context("reading what cargo says")?;
         let Ok(message) = serde_json::from_str(&line) else { continue };
+        if let Some(diagnostic) = diagnostic(&message) {
+            println!("{diagnostic}");
+            built.warned = true;
+        }
         built.programs.extend(program(&message));
         built.vtax = built.vtax.or_else(|| vtax(&message));
     }
     let status = building.wait().context("waiting for cargo")?;
     ensure!(status.success(), "building the tests ended with {status}");
+    ensure!(compiler == Compiler::Plain || !built.warned, "each warning is an error here");
     built.programs.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(built)
+}
+
+/// What the compiler says in a message of cargo's, for people.
+fn diagnostic(message: &Value) -> Option<&str> {
+    let of_compiler = message["reason"] == "compiler-message";
+    of_compiler.then(|| message["message"]["rendered"].as_str()).flatten()
 }
 
 /// The vtax that a message of cargo's is about.
@@ -518,6 +542,14 @@ mod tests {
         assert_eq!(vtax(&message("bin", false)), Some(PathBuf::from("/w/target/debug/vtax")));
         assert_eq!(vtax(&message("bin", true)), None);
         assert_eq!(vtax(&message("lib", false)), None);
+    }
+
+    #[test]
+    fn what_the_compiler_says_is_passed_on() {
+        let warning =
+            serde_json::json!({"reason": "compiler-message", "message": {"rendered": "warning: x"}});
+        assert_eq!(diagnostic(&warning), Some("warning: x"));
+        assert_eq!(diagnostic(&serde_json::json!({"reason": "compiler-artifact"})), None);
     }
 
     #[test]

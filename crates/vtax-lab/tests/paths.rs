@@ -36,6 +36,7 @@ use vtax_plan::model::{
     SdnMode, SdnOptions, UserNetwork, VirtualSwitch, VmOptions, WhenLost,
 };
 use vtax_sys::require::{Need, complete, need};
+use vtax_testkit::cases::Cases;
 use vtax_testkit::residue::Snapshot;
 use vtax_topology::blueprint::Needs;
 use vtax_units::{BitRate, Bytes, Nanos, Share};
@@ -77,6 +78,24 @@ const CASES: &[Case] = &[
     ("mininet", mininet),
 ];
 
+/// Name of a case, modules that its guests load, and its work.
+type InGuests = (&'static str, fn() -> Vec<&'static str>, fn(&mut Lab));
+
+/// What needs guests.
+const IN_GUESTS: &[InGuests] = &[
+    ("bridged", Vec::new, bridged),
+    ("vm-vm", Vec::new, two_guests),
+    ("nginx twice", Vec::new, several::guests),
+    ("several cards of a guest", Vec::new, several::cards_of_a_guest),
+    ("cards", || cards::MODULES.to_vec(), cards::case),
+    ("leases and balloons", || leases::MODULES.to_vec(), leases::guests),
+    ("target", || target::MODULES.to_vec(), target::case),
+    ("routed, a VPN", || VPN.modules(), topology::vpn),
+];
+
+/// What its routers' guest needs.
+const VPN: Needs = Needs { labels: true, vrfs: true, tunnels: true, routers: true, wires: false };
+
 fn main() {
     if vtax_agent::guest::is_init() {
         vtax_agent::guest::run();
@@ -88,75 +107,29 @@ fn main() {
         Some("service") => return target::serve(&args[2]),
         _ => {}
     }
-    let only = args.first().filter(|a| !a.starts_with('-')).cloned();
-    let wanted = |name: &str| only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     if !need(&[Need::Ns, Need::Root]) {
         return;
     }
-    for (name, case) in CASES.iter().filter(|(name, _)| wanted(name)) {
-        timed(name, || within(None, *case));
+    let mut cases = Cases::picked_by(&args);
+    for (name, case) in CASES {
+        cases.run(name, || within(None, *case));
     }
-    if wanted("nic") {
-        timed("nic", || stage::in_controller(remote::case));
-    }
-    let guests: &[Case] = &[
-        ("bridged", bridged),
-        ("vm-vm", two_guests),
-        ("nginx twice", several::guests),
-        ("several cards of a guest", several::cards_of_a_guest),
-    ];
-    let guests: Vec<_> = guests.iter().filter(|(name, _)| wanted(name)).collect();
-    if !guests.is_empty() && need(&[Need::Vm]) {
-        let template = Arc::new(
-            GuestTemplate::prepare(&GuestTemplateOptions::of_user()).expect("this host can prepare guests"),
-        );
-        for (name, case) in guests {
-            timed(name, || within(Some(Arc::clone(&template)), *case));
+    cases.run("nic", || stage::in_controller(remote::case));
+    let wanted: Vec<&InGuests> = IN_GUESTS.iter().filter(|(name, ..)| cases.want(name)).collect();
+    if !wanted.is_empty() && need(&[Need::Vm]) {
+        for (name, modules, case) in wanted {
+            cases.run(name, || within(Some(guests(&modules())), *case));
         }
     }
-    if wanted("cards") {
-        with_modules("cards", &cards::MODULES, cards::case);
-    }
-    if wanted("leases and balloons") {
-        with_modules("leases and balloons", &leases::MODULES, leases::guests);
-    }
-    if wanted("target") {
-        with_modules("target", &target::MODULES, target::case);
-    }
-    if wanted("routed, a VPN") && need(&[Need::Vm]) {
-        a_vpn();
-    }
-    println!("ok");
+    cases.conclude();
 }
 
-/// Says what a case was and how long it took.
-fn timed(name: &str, case: impl FnOnce()) {
-    let started = Instant::now();
-    case();
-    println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
-}
-
-/// Runs the case whose routers are in a guest of their own.
-fn a_vpn() {
-    let needs = Needs { labels: true, vrfs: true, tunnels: true, routers: true, wires: false };
-    let modules = needs.modules().into_iter().map(str::to_owned).collect();
-    let template =
-        GuestTemplate::prepare(&GuestTemplateOptions { modules, ..GuestTemplateOptions::of_user() });
-    let template = Arc::new(template.expect("this host can prepare guests"));
-    timed("routed, a VPN", || within(Some(template), topology::vpn));
-}
-
-/// Runs a case whose guests load these modules.
-fn with_modules(name: &str, modules: &[&str], case: fn(&mut Lab)) {
-    if !need(&[Need::Vm]) {
-        return;
-    }
-    let started = Instant::now();
+/// What makes guests that load these modules.
+fn guests(modules: &[&str]) -> Arc<GuestTemplate> {
     let modules = modules.iter().map(|&module| module.to_owned()).collect();
     let template =
         GuestTemplate::prepare(&GuestTemplateOptions { modules, ..GuestTemplateOptions::of_user() });
-    within(Some(Arc::new(template.expect("this host can prepare guests"))), case);
-    println!("test {name} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
+    Arc::new(template.expect("this host can prepare guests"))
 }
 
 fn native(path: NetPath) -> vtax_lab::TestbedSpec {

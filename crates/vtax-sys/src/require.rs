@@ -8,7 +8,7 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Something of the host that a test needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Need {
     Ns,
     /// Root of the initial user namespace.
     Root,
-    /// `qemu-system-x86_64` and a kernel that can be booted in it.
+    /// `qemu-system-x86_64`, installed or in the cache, and a kernel that can be booted in it.
     Vm,
 }
 
@@ -64,19 +64,20 @@ fn is_there(program: &str) -> bool {
 }
 
 fn vm_lack() -> Option<String> {
-    if !is_there("qemu-system-x86_64") {
-        return Some("qemu-system-x86_64 is not installed".to_owned());
-    }
     let cache = std::env::var_os("VTAX_CACHE")
-        .map(Into::into)
+        .map(PathBuf::from)
         .or_else(|| std::env::var_os("XDG_CACHE_HOME").map(|d| Path::new(&d).join("vtax")))
         .or_else(|| std::env::var_os("HOME").map(|d| Path::new(&d).join(".cache/vtax")));
-    let cached = cache.is_some_and(|dir| {
-        std::fs::read_dir(dir.join("kernels")).is_ok_and(|mut kernels| kernels.next().is_some())
-    });
+    let has = |entry: &str| {
+        let entry = cache.as_ref().map(|dir| dir.join(entry));
+        entry.is_some_and(|dir| std::fs::read_dir(dir).is_ok_and(|mut files| files.next().is_some()))
+    };
+    if !is_there("qemu-system-x86_64") && !has("qemu") {
+        return Some("qemu-system-x86_64 is not installed, and the cache has none (`vtax setup`)".to_owned());
+    }
     let release = rustix::system::uname();
     let own = format!("/boot/vmlinuz-{}", release.release().to_string_lossy());
-    (!cached && std::fs::File::open(&own).is_err())
+    (!has("kernels") && std::fs::File::open(&own).is_err())
         .then(|| format!("no guest kernel: {own} can't be read and the cache has none (`vtax setup`)"))
 }
 

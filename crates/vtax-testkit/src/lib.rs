@@ -1,6 +1,7 @@
 //! What tests and benchmarks of testbeds share. vtax itself doesn't depend on it.
 
 pub mod cable;
+pub mod cases;
 pub mod recount;
 pub mod residue;
 pub mod runs;

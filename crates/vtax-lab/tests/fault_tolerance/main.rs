@@ -1,9 +1,7 @@
 //! Fault-tolerant pairs on emulated hosts, for real: guests are armed, killed, hung, moved.
 //!
 //! Not under the test harness: a controller is forked from a process with one thread. This program is
-//! also the guests' `/init`, the agent of the client's node, and a host's heartbeat. A word on its command
-//! line picks the cases whose names contain it, one after `--skip` leaves such cases out, and whole names come after
-//! `--exact`, as cargo's harness has it.
+//! also the guests' `/init`, the agent of the client's node, and a host's heartbeat.
 #![allow(clippy::print_stdout, reason = "a test's report")]
 
 mod fences;
@@ -25,6 +23,7 @@ use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::ControllerOptions;
 use vtax_sys::require::{Need, need};
 use vtax_sys::{NetNs, ProcessExit};
+use vtax_testkit::cases::Cases;
 use vtax_units::Nanos;
 use vtax_vm::ft::{Mode, Replica};
 use vtax_vm::{Cache, GuestRoot, GuestTemplate, GuestTemplateOptions, Qemu};
@@ -80,30 +79,21 @@ fn main() {
         return;
     }
     let Some(qemu) = pair_qemu() else { return };
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let wanted = |name: &str| match words.as_slice() {
-        ["--skip", word] => !name.contains(word),
-        ["--exact", names @ ..] => names.contains(&name),
-        [word] => name.contains(word),
-        _ => true,
-    };
-    // All of them, whatever fails.
-    let mut failed = Vec::new();
-    if CASES.iter().any(|(name, _)| wanted(name)) {
+    let mut cases = Cases::picked_by(&args);
+    if CASES.iter().any(|(name, _)| cases.want(name)) {
         let template = guest_template(&qemu, GuestRoot::Nothing);
-        for (name, case) in CASES.into_iter().filter(|(name, _)| wanted(name)) {
-            failed.extend((!run(name, &template, case)).then_some(name));
+        for (name, case) in CASES {
+            cases.run(name, || run(name, &template, case));
         }
     }
-    for (name, services, case) in image::CASES.into_iter().filter(|(name, ..)| wanted(name)) {
-        let image = image::make(services);
-        let template = guest_template(&qemu, GuestRoot::Image(image.path.clone()));
-        failed.extend((!run(name, &template, case)).then_some(name));
+    for (name, services, case) in image::CASES {
+        cases.run(name, || {
+            let image = image::make(services);
+            run(name, &guest_template(&qemu, GuestRoot::Image(image.path.clone())), case);
+        });
     }
-    if wanted(residue::NAME) {
-        residue::killed_leaves_nothing();
-    }
-    assert!(failed.is_empty(), "{failed:#?}");
+    cases.run(residue::NAME, residue::killed_leaves_nothing);
+    cases.conclude();
 }
 
 /// The QEMU that keeps pairs; `None` where this host has none and doesn't have to have one.
@@ -127,24 +117,28 @@ fn guest_template(qemu: &Qemu, root: GuestRoot) -> Arc<GuestTemplate> {
     Arc::new(GuestTemplate::prepare(&options).expect("this host can prepare guests"))
 }
 
-/// Runs a case; whether it went well. QEMU crashes by itself now and then as a pair ends, which is no failure of what is tested: the
+/// Runs a case. QEMU crashes by itself now and then as a pair ends, which is no failure of what is tested: the
 /// supervisor has said so then, and the case is run again.
-fn run(name: &str, template: &Arc<GuestTemplate>, case: Case) -> bool {
+fn run(name: &str, template: &Arc<GuestTemplate>, case: Case) {
     for _ in 0..MOST_CRASHES {
-        match run_once(name, template, case) {
-            Some(ok) => return ok,
+        let started = Instant::now();
+        match run_once(template, case) {
             // The suite's summary looks for the last words.
-            None => println!(
+            ProcessExit::Exited(QEMU_CRASHED) => println!(
                 "test {name}: QEMU crashed by itself, which its supervisor has told: UNSTEADY, run again"
             ),
+            ended => {
+                assert_eq!(ended, ProcessExit::Exited(0));
+                assert!(started.elapsed() < LIMIT, "it took longer than {LIMIT:?}");
+                return;
+            }
         }
     }
-    false
+    panic!("QEMU crashed by itself {MOST_CRASHES} times");
 }
 
-/// Runs a case in a controller of its own, with control groups; whether it went well, `None` where QEMU crashed by itself.
-fn run_once(name: &str, template: &Arc<GuestTemplate>, case: Case) -> Option<bool> {
-    let started = Instant::now();
+/// Runs a case in a controller of its own, with control groups; how that ended.
+fn run_once(template: &Arc<GuestTemplate>, case: Case) -> ProcessExit {
     let template = Arc::clone(template);
     let ended = vtax_testkit::in_controller(ControllerOptions::for_this_process(), move |groups| {
         // A busy host must not decide about times (sched(7), autogroup); refused to ordinary users.
@@ -152,15 +146,7 @@ fn run_once(name: &str, template: &Arc<GuestTemplate>, case: Case) -> Option<boo
         let mut world = World::new(template, groups);
         case(&mut world);
     });
-    let ended = ended.unwrap();
-    if ended == ProcessExit::Exited(QEMU_CRASHED) {
-        return None;
-    }
-    let took = started.elapsed();
-    let ok = ended == ProcessExit::Exited(0) && took < LIMIT;
-    let word = if ok { "ok" } else { "FAILED" };
-    println!("test {name} ... {word} ({:.1} s, {ended:?})", took.as_secs_f64());
-    Some(ok)
+    ended.unwrap()
 }
 
 /// A lab with a switch and a client.

@@ -44,7 +44,6 @@ pub(crate) fn front(qemu: &Qemu) {
 }
 
 pub(crate) fn killed_leaves_nothing() {
-    let started = Instant::now();
     let before = Snapshot::take();
     let program = std::env::current_exe().unwrap();
     let mut front = Command::new(program).arg(FRONT).stdout(Stdio::piped()).spawn().unwrap();
@@ -68,5 +67,4 @@ pub(crate) fn killed_leaves_nothing() {
         assert!(Instant::now() < until, "left behind: {left:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
-    println!("test {NAME} ... ok ({:.1} s)", started.elapsed().as_secs_f64());
 }
