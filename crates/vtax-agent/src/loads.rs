@@ -87,13 +87,15 @@ impl Loads {
         }
     }
 
-    /// The session, which a step that runs keeps for itself: requests are answered one after the other, so
-    /// waiting for it would keep the agent from hearing that it is to end.
+    /// The session, which its opening and a step that runs keep for themselves: to wait for them would keep the agent from hearing
+    /// that it is to end.
     fn session(&self) -> Result<MutexGuard<'_, Option<Box<dyn Session>>>, String> {
         match self.open.try_lock() {
             Ok(open) => Ok(open),
             Err(TryLockError::Poisoned(_)) => Err("an earlier step panicked".to_owned()),
-            Err(TryLockError::WouldBlock) => Err("a step still runs".to_owned()),
+            Err(TryLockError::WouldBlock) => {
+                Err("the load is still being opened, or a step of it runs".to_owned())
+            }
         }
     }
 

@@ -100,8 +100,8 @@ fn read_requests(
     }
 }
 
-/// A step of load, a capture and a command take long and go on beside others, so they get threads of their own; the rest is
-/// answered in turn.
+/// A load is opened for as long as it takes to fill what it needs, and a step of it, a capture and a command take long, too: they
+/// get threads of their own, so that the controller is heard meanwhile. The rest is answered in turn.
 fn dispatch(
     id: u32,
     request: Request,
@@ -112,6 +112,11 @@ fn dispatch(
     match request {
         Request::StartService { .. } | Request::StopService { .. } => {
             operator.send((id, request)).map_err(|_| io::Error::other("the operator thread is gone"))
+        }
+        Request::OpenLoad { .. } => {
+            let (node, writer) = (Arc::clone(node), writer.clone());
+            let open = move || writer.reply(id, &node.answer(&request));
+            std::thread::Builder::new().name("opening".into()).spawn(open).map(drop)
         }
         Request::RunStep { step, at } => {
             let (node, writer) = (Arc::clone(node), writer.clone());

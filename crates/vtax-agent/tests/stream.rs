@@ -14,9 +14,10 @@ use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::network::{
     self, FailureKind, NetworkResult, NetworkSpec, NetworkTestKind, RrTest, ServerOptions, SocketOptions,
 };
-use vtax_load::{ConnectionPool, LoadAnswer, LoadSpec, Model, NetworkAnswer, RequestStep, Step};
-use vtax_plan::model::{CommandService, Ready, Service, ServiceKind};
-use vtax_units::{CpuSet, Nanos};
+use vtax_load::redis::RedisSpec;
+use vtax_load::{ConnectionPool, LoadAnswer, LoadSpec, Model, NetworkAnswer, Part, RequestStep, Step};
+use vtax_plan::model::{CommandService, KeyAccess, Ready, RedisRequests, Service, ServiceKind};
+use vtax_units::{Bytes, CpuSet, Nanos, Share};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -125,10 +126,41 @@ fn a_load_stays_as_it_is_while_a_step_runs() {
         });
         running.recv_timeout(SOON).expect("it runs");
         let error = client.close_load().expect_err("a refusal").to_string();
-        assert!(error.contains("a step still runs"), "{error}");
+        assert!(error.contains("a step of it runs"), "{error}");
         client.shutdown().expect("it stops, and the step with it");
         let ended = step.join().expect("no panic");
         assert!(matches!(ended, Ok(_) | Err(AgentError::Gone { .. })), "{ended:?}");
+    });
+}
+
+/// An agent with a lease ends where it doesn't read for 15 s, and a store is filled for longer than that.
+#[test]
+fn an_agent_answers_while_a_load_is_opened() {
+    let (client, _, _directory) = agent(|_| {});
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let pool = ConnectionPool {
+        target: silent.local_addr().expect("an address"),
+        connections: 1,
+        timeout: Nanos::from_secs(60),
+        cpus: CpuSet::default(),
+    };
+    let requests = RedisRequests {
+        keys: 10,
+        value: Bytes(64),
+        reads: Share(0.5),
+        access: KeyAccess::Uniform,
+        pipeline: 1,
+    };
+    let spec = LoadSpec::Redis(RedisSpec { pool, requests, seed: 1, part: Part::default() });
+    std::thread::scope(|scope| {
+        let opening = scope.spawn(|| client.open_load(&spec));
+        let (filled, _) = silent.accept().expect("the load connects");
+        client.hello(SOON).expect("an answer meanwhile");
+        let error = client.close_load().expect_err("a refusal").to_string();
+        assert!(error.contains("still being opened"), "{error}");
+        drop(filled);
+        let error = opening.join().expect("no panic").expect_err("its server is gone").to_string();
+        assert!(error.contains("first value of each key"), "{error}");
     });
 }
 

@@ -104,26 +104,35 @@ pub fn break_down(hosting: &Hosting<'_>, sut_cpus: &CpuSet, requests: u64) -> Cp
 /// Splits the CPU time of several systems that run on the same CPUs at the same time.
 ///
 /// The interrupts of these CPUs are counted once and divided in proportion to what each system used, so that the sum of
-/// all is what the host says of the CPUs. Each system comes with the requests that it answered.
+/// all is what the host says of the CPUs. Each system comes with the requests that it answered; `others` is what the [tasks](time_of_tasks)
+/// of systems that somebody else looks at took of these CPUs meanwhile.
 #[must_use]
-pub fn break_down_shared(systems: &[(Hosting<'_>, u64)], cpus: &CpuSet) -> Vec<CpuBreakdown> {
-    // Without CPUs to look at, a system's breakdown is its tasks' time and no interrupts.
-    let none = CpuSet::default();
-    let alone = |(hosting, requests): &(Hosting<'_>, u64)| break_down(hosting, &none, *requests);
-    let mut all: Vec<CpuBreakdown> = systems.iter().map(alone).collect();
+pub fn break_down_shared(systems: &[(Hosting<'_>, u64)], cpus: &CpuSet, others: Nanos) -> Vec<CpuBreakdown> {
+    let mut all: Vec<CpuBreakdown> = systems.iter().map(tasks).collect();
     let host = match systems.first() {
         Some((Hosting::Processes { node, .. }, _)) => *node,
         Some((Hosting::Guest { hypervisor, .. }, _)) => *hypervisor,
         None => return all,
     };
     let used: Vec<u64> = all.iter().map(|system| system.total().0).collect();
-    let whole = add(used.iter().copied());
+    let whole = add(used.iter().copied().chain([others.0]));
     let interrupts = Interrupts::of(host, Some(cpus));
     let overlap = interrupts.overlap(whole);
     for (system, used) in all.iter_mut().zip(used) {
         charge(system, part(overlap, used, whole), part(interrupts.time, used, whole));
     }
     all
+}
+
+/// The breakdown of a system's tasks alone: without CPUs to look at there are no interrupts in it.
+fn tasks((hosting, requests): &(Hosting<'_>, u64)) -> CpuBreakdown {
+    break_down(hosting, &CpuSet::default(), *requests)
+}
+
+/// What the tasks of these systems took together, interrupts that were charged to them included.
+#[must_use]
+pub fn time_of_tasks(systems: &[(Hosting<'_>, u64)]) -> Nanos {
+    Nanos(add(systems.iter().map(|system| tasks(system).total().0)))
 }
 
 /// `used` of `whole`'s part of something.

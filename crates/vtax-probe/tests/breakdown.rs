@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use vtax_probe::delta::{Interval, counter, cpu_times};
-use vtax_probe::layers::{CpuBreakdown, Hosting, Layer, break_down, break_down_shared, sum};
+use vtax_probe::layers::{CpuBreakdown, Hosting, Layer, break_down, break_down_shared, sum, time_of_tasks};
 use vtax_probe::noise::{HostProbe, HostState, disturbance};
 use vtax_probe::{CpuTimes, Probe, Scope, Snapshot, TaskTimes};
 use vtax_units::{CpuSet, Nanos};
@@ -93,14 +93,23 @@ fn systems_on_the_same_cpus_divide_its_interrupts() {
     let starts = ends.each_ref().map(zero_cpus);
     let node = |i: usize| Interval { start: &starts[i], end: &ends[i] };
     let systems = [0, 1].map(|i| (Hosting::Processes { node: node(i), runtime: None }, 10 + i as u64));
-    let found = break_down_shared(&systems, &CpuSet::of([1]));
+    let found = break_down_shared(&systems, &CpuSet::of([1]), Nanos::ZERO);
     use Layer::{HostInterrupts, ServiceSystem, ServiceUser};
     assert_eq!(times(&found[0]), [(ServiceUser, 100), (ServiceSystem, 180), (HostInterrupts, 40)]);
     assert_eq!(times(&found[1]), [(ServiceUser, 50), (ServiceSystem, 90), (HostInterrupts, 20)]);
     let whole = sum(&[&found[0], &found[1]]);
     assert_eq!((whole.total(), whole.requests), (Nanos(480 * MS), 21));
     assert_eq!(whole.time(HostInterrupts), Nanos(60 * MS));
-    assert!(break_down_shared(&[], &CpuSet::of([1])).is_empty());
+    assert!(break_down_shared(&[], &CpuSet::of([1]), Nanos::ZERO).is_empty());
+    // The same where each is looked at by somebody else, as the halves of a pair of trials are.
+    for (own, other) in [(0, 1), (1, 0)] {
+        let others = time_of_tasks(&systems[other..=other]);
+        assert_eq!(
+            break_down_shared(&systems[own..=own], &CpuSet::of([1]), others),
+            found[own..=own],
+            "{others}"
+        );
+    }
 }
 
 fn guest(inner: &Snapshot, outer: &Snapshot, vcpus: &[u32]) -> CpuBreakdown {
@@ -322,7 +331,7 @@ proptest! {
         prop_assert!(breakdown.total().0 <= sum(&[qemu, of(outer)]), "{:?}", breakdown);
         prop_assert!(breakdown.total().0 >= qemu.max(of(outer)), "{:?}", breakdown);
 
-        let shared = break_down_shared(&[(hosting, 1), (hosting, 1)], &cpus);
+        let shared = break_down_shared(&[(hosting, 1), (hosting, 1)], &cpus, Nanos::ZERO);
         let both = vtax_probe::layers::sum(&[&shared[0], &shared[1]]).total().0;
         prop_assert!(both <= sum(&[qemu, qemu, of(outer)]), "{:?}", shared);
 

@@ -1,7 +1,8 @@
 //! Whether the comparisons are known well enough to stop.
 //!
 //! One metric per measure decides, the one the measure is named after: the highest rate that
-//! passed for a capacity, the median for latency, goodput for throughput; of network tests each its own. The report's intervals
+//! passed for a capacity, the median for latency (of SIP that of the call's setup), goodput for throughput; of network tests each its
+//! own, of datagrams none. The report's intervals
 //! cover every metric; tails need more trials than most budgets have, and chasing them would
 //! starve the rest.
 //!
@@ -15,13 +16,15 @@ use std::collections::BTreeMap;
 
 use vtax_load::LatencyHistogram;
 use vtax_load::network::{NetworkResult, TcpFlow};
-use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkTestKind, Plan};
+use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkTestKind, Plan, Scenario, SipMetric};
 use vtax_stats::{Direction, Group, Ratio, after_looking, further, narrow, plain, tax};
 use vtax_store::LiveComparison;
+use vtax_store::ims::ImsOutcome;
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
 use vtax_units::Nanos;
 use vtax_units::metric::{
-    CAPACITY, DOC, LATENCY_P50, Metric, RR_RATE, RTT_P50, TCP_GOODPUT, THROUGHPUT, UDP_GOODPUT, VOICE_MOS,
+    CAPACITY, DOC, LATENCY_P50, Metric, PMM1_P50, REG2_P50, RR_RATE, RTT_P50, SES1_P50, TCP_GOODPUT,
+    THROUGHPUT, VOICE_MOS,
 };
 
 pub(crate) struct Precision<'a> {
@@ -141,7 +144,7 @@ impl<'a> Precision<'a> {
             let values = both.filter(|log| log.is_finite()).collect();
             Some(Logs { test: of.clone(), metric, values, resolution })
         };
-        ours.iter().filter(|(_, side)| side.metric != UDP_GOODPUT).filter_map(of).collect()
+        ours.iter().filter_map(of).collect()
     }
 
     /// The tax of each figure that both sides have, as it was found.
@@ -266,6 +269,10 @@ fn figures(record: &TrialRecord) -> Vec<Figure> {
         Some(Finding::Throughput { load }) => {
             one(THROUGHPUT, Higher, Some(load.counts.ok as f64 / load.duration.as_secs_f64()), 0.0)
         }
+        Some(Finding::Ims(ims)) if ims.doc.is_none() => {
+            let (metric, median) = at_given_rate(ims).unzip();
+            one(metric.unwrap_or(SES1_P50), Lower, median, HISTOGRAM_RESOLUTION)
+        }
         Some(Finding::Ims(ims)) => {
             let doc = ims.doc.map(|doc| (doc.effective.0, doc.requested.0));
             let upper = ims.failed.map(|failed| failed.0);
@@ -278,12 +285,27 @@ fn figures(record: &TrialRecord) -> Vec<Figure> {
     }
 }
 
+/// What a mix of scenarios at a given rate is judged by: the first of these that it has.
+const OF_MIX: [(SipMetric, Scenario, Metric); 3] = [
+    (SipMetric::Ses1, Scenario::Calling, SES1_P50),
+    (SipMetric::Pmm1, Scenario::Messaging, PMM1_P50),
+    (SipMetric::Reg2, Scenario::Registration, REG2_P50),
+];
+
+/// The median that a mix at a given rate is judged by, in nanoseconds.
+fn at_given_rate(ims: &ImsOutcome) -> Option<(Metric, f64)> {
+    let of = |(metric, scenario, name): &(SipMetric, Scenario, Metric)| {
+        Some((*name, ims.median_at_given_rate(*metric, *scenario)? as f64))
+    };
+    OF_MIX.iter().find_map(of)
+}
+
 /// What the tests of a suite found, those that count.
 fn of_tests(record: &TrialRecord) -> Vec<Figure> {
     let counts = record.observations.iter().filter(|test| test.validity == Validity::Valid);
     let figure = |test: &Observation| {
         let (metric, better, value) = match &test.result {
-            Some(Finding::Network(found)) => of_test(&found.result),
+            Some(Finding::Network(found)) => of_test(&found.result)?,
             Some(Finding::Storage(found)) => {
                 let (metric, value) = found.figure(&test.name);
                 (metric, Direction::Higher, value)
@@ -296,19 +318,19 @@ fn of_tests(record: &TrialRecord) -> Vec<Figure> {
     counts.filter_map(figure).collect()
 }
 
-/// The figure that a network test is named after.
-fn of_test(result: &NetworkResult) -> (Metric, Direction, f64) {
+/// The figure that a network test is judged by; none of datagrams, as what arrives depends on the rate that was offered.
+fn of_test(result: &NetworkResult) -> Option<(Metric, Direction, f64)> {
     use Direction::{Higher, Lower};
-    match result {
+    Some(match result {
         NetworkResult::Tcp(tcp) => {
             let goodput = [&tcp.up, &tcp.down].into_iter().flatten().map(TcpFlow::goodput).sum();
             (TCP_GOODPUT, Higher, goodput)
         }
-        NetworkResult::Udp(udp) => (UDP_GOODPUT, Higher, udp.goodput()),
+        NetworkResult::Udp(_) => return None,
         NetworkResult::Ping(ping) => (RTT_P50, Lower, median(&ping.rtt, ping.loss(), Nanos::ZERO)),
         NetworkResult::Rr(rr) => (RR_RATE, Higher, rr.transactions as f64 / rr.time.as_secs_f64().max(1e-9)),
         NetworkResult::Voice(voice) => (VOICE_MOS, Higher, voice.mos()),
-    }
+    })
 }
 
 /// The trials of one side of a comparison that count.
@@ -331,6 +353,10 @@ impl Side {
 
 #[cfg(test)]
 mod tests {
+    use vtax_load::sip::Pools;
+    use vtax_store::ims::{ImsMetric, ImsPhase, ImsPhaseKind};
+    use vtax_units::Rate;
+
     use super::*;
 
     /// As in the report's test of the same name.
@@ -347,5 +373,56 @@ mod tests {
         assert!((median(0.1, timeout) - 556.0).abs() <= 1.0);
         assert!((median(0.6, timeout) - 2000.0).abs() <= 1.0);
         assert!((median(0.6, Nanos::ZERO) - 1000.0).abs() <= 1.0, "at least as slow as the slowest answer");
+    }
+
+    /// Rounds of such a measure ended with the fewest, whatever they had shown.
+    #[test]
+    fn a_mix_of_scenarios_at_a_given_rate_is_judged_by_its_median() {
+        let of = |metric, scenario, count| ImsMetric {
+            metric,
+            scenario,
+            count,
+            mean_ns: 0.0,
+            sd_ns: 0.0,
+            min_ns: 1,
+            max_ns: 9,
+            percentiles_ns: BTreeMap::from([("50".to_owned(), count)]),
+        };
+        let figure = |metrics: Vec<ImsMetric>| {
+            let phase = ImsPhase {
+                name: "fixed".to_owned(),
+                kind: ImsPhaseKind::Fixed,
+                requested: Rate(10.0),
+                effective: Rate(10.0),
+                started_unix_ms: 0,
+                duration: Nanos::from_secs(1),
+                transient: Nanos::ZERO,
+                ihs: 0.0,
+                passed: true,
+                reason: None,
+                scenarios: Vec::new(),
+                metrics,
+            };
+            let found = ImsOutcome {
+                doc: None,
+                failed: None,
+                phases: vec![phase],
+                stray: BTreeMap::new(),
+                pools: Pools::default(),
+                connections: None,
+                probe_clocks: BTreeMap::new(),
+            };
+            let observations = vec![Observation::whole(0, Finding::Ims(Box::new(found)))];
+            let record = TrialRecord { observations, ..TrialRecord::default() };
+            figures(&record).first().map(|figure| (figure.metric.name, figure.value))
+        };
+        let calls = of(SipMetric::Ses1, Scenario::Calling, 40);
+        let messages = of(SipMetric::Pmm1, Scenario::Messaging, 30);
+        assert_eq!(figure(vec![messages.clone(), calls]), Some(("ses1_p50", 40.0)));
+        assert_eq!(
+            figure(vec![messages, of(SipMetric::Ses1, Scenario::Calling, 19)]),
+            Some(("pmm1_p50", 30.0))
+        );
+        assert_eq!(figure(Vec::new()), None);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vtax_agent::Client;
 use vtax_lab::{Node, Sut, Testbed};
 use vtax_probe::delta::{Interval, counter};
-use vtax_probe::layers::{CpuBreakdown, Hosting, break_down, break_down_shared, sum};
+use vtax_probe::layers::{CpuBreakdown, Hosting, break_down, break_down_shared, sum, time_of_tasks};
 use vtax_probe::noise::{HostProbe, HostState};
 use vtax_probe::others::Others;
 use vtax_probe::{DiskCounters, FrequencyWatch, Probe, Sampler, Scope, Snapshot, Workers};
@@ -201,10 +201,6 @@ impl Account {
         Ok(Outside { carriers: carriers.transpose()?, hypervisor: hypervisor.transpose()? })
     }
 
-    fn between(&self, start: &Mark, end: &Mark, requests: u64) -> CpuBreakdown {
-        break_down(&self.hosting(start, end), &self.cpus, requests)
-    }
-
     /// What was seen of it between two marks.
     fn hosting<'a>(&'a self, start: &'a Mark, end: &'a Mark) -> Hosting<'a> {
         let inner = Interval { start: &start.inner, end: &end.inner };
@@ -307,17 +303,19 @@ impl Probes {
         of_first(&self.accounts, start, end, requests)
     }
 
-    /// CPU time by layer, and the host as it is now.
+    /// CPU time by layer, and the host as it is now. `others` is told what the systems' tasks took, and tells what those of another
+    /// testbed on the same CPUs did; `None` where there is none.
     pub(crate) fn stop(
         &mut self,
         client: &Client,
         suts: &[Client],
         answered: &Answered<'_>,
+        others: impl FnOnce(Nanos) -> Option<Nanos>,
     ) -> Result<(CpuTime, HostState), String> {
         let ends = marks(&mut self.accounts, suts)?;
         let run_end = self.run.as_ref().map(|run| WholeRun::look(&run.workers)).transpose()?;
         let host_end = self.host.read().map_err(|e| chain(&e))?;
-        let mut cpu = self.account(&ends, answered);
+        let mut cpu = self.account(&ends, answered, others);
         cpu.run = self.run.as_ref().zip(run_end).map(|(run, end)| run.used_until(&end, &self.sut_cpus));
         self.frequencies = self.clock.take().map(FrequencyWatch::stop).unwrap_or_default();
         for (account, agent) in self.accounts.iter_mut().zip(suts) {
@@ -328,24 +326,32 @@ impl Probes {
     }
 
     /// What each system used from the first snapshots to these, and all that the cell measures together.
-    fn account(&self, ends: &Marks, answered: &Answered<'_>) -> CpuTime {
-        if let ([only], [start], [end]) = (self.accounts.as_slice(), &*self.start.0, &*ends.0) {
-            let whole = only.between(start, end, answered.whole);
-            return CpuTime { whole, each: Vec::new(), run: None };
-        }
-        let requests = |name: &str| answered.each.iter().find(|(of, _)| of == name).map_or(0, |(_, n)| *n);
-        let of_each = self.accounts.iter().zip(self.start.0.iter().zip(&ends.0));
-        let found = if share_cpus(&self.accounts) {
-            let seen = of_each.map(|(account, (start, end))| {
-                let hosting = account.hosting(start, end);
-                (hosting, requests(&account.name))
-            });
-            break_down_shared(&seen.collect::<Vec<_>>(), &self.sut_cpus)
-        } else {
-            of_each
-                .map(|(account, (start, end))| account.between(start, end, requests(&account.name)))
-                .collect()
+    fn account(
+        &self,
+        ends: &Marks,
+        answered: &Answered<'_>,
+        others: impl FnOnce(Nanos) -> Option<Nanos>,
+    ) -> CpuTime {
+        let marks = self.accounts.iter().zip(self.start.0.iter().zip(&ends.0));
+        let is_alone = self.accounts.len() == 1;
+        let requests = |name: &str| match is_alone {
+            true => answered.whole,
+            false => answered.each.iter().find(|(of, _)| of == name).map_or(0, |(_, n)| *n),
         };
+        let seen = marks.map(|(own, (start, end))| (own.hosting(start, end), requests(&own.name)));
+        let seen: Vec<_> = seen.collect();
+        let others = others(time_of_tasks(&seen));
+        let mut found = if others.is_some() || (!is_alone && share_cpus(&self.accounts)) {
+            break_down_shared(&seen, &self.sut_cpus, others.unwrap_or_default())
+        } else {
+            let own = |(account, (hosting, requests)): (&Account, &_)| {
+                break_down(hosting, &account.cpus, *requests)
+            };
+            self.accounts.iter().zip(&seen).map(own).collect()
+        };
+        if is_alone {
+            return CpuTime { whole: found.pop().unwrap_or_default(), each: Vec::new(), run: None };
+        }
         let own: Vec<&CpuBreakdown> = found.iter().take(answered.systems).collect();
         let whole = CpuBreakdown { requests: answered.whole, ..sum(&own) };
         let names = self.accounts.iter().map(|account| account.name.clone());
@@ -366,7 +372,7 @@ fn of_first(accounts: &[Account], start: &Marks, end: &Marks, requests: u64) -> 
     let cpus = &accounts[0].cpus;
     match seen.as_slice() {
         [(only, _)] => break_down(only, cpus, requests),
-        several => break_down_shared(several, cpus).into_iter().next().unwrap_or_default(),
+        several => break_down_shared(several, cpus, Nanos::ZERO).into_iter().next().unwrap_or_default(),
     }
 }
 
@@ -450,8 +456,8 @@ mod tests {
             let ours = cpu.ours(cpu.of_all());
             disturbance(&state(&start), &state(end), &cpus, ours)
         };
-        let node = seen(&[300], 720, 60);
-        let whole = account("sut").between(&mark(nothing()), &mark(node), 1);
+        let (sut, from, to) = (account("sut"), mark(nothing()), mark(seen(&[300], 720, 60)));
+        let whole = break_down(&sut.hosting(&from, &to), &cpus, 1);
         let apart = CpuTime { whole, each: Vec::new(), run: None };
         assert!(is_too_much(&found(&apart, &end), false), "on CPUs of the system's own it would be one");
         let run = WholeRun { workers: Workers::default(), start: nothing() };

@@ -312,22 +312,17 @@ impl<'a> Runner<'a> {
     /// A cell that can't be built, whose service won't start, or whose path doesn't carry full packets,
     /// however often it is tried, won't do better in its other measures.
     fn give_up_where_hopeless(&mut self, slot: Slot, validity: &Validity) -> Result<(), RunError> {
-        use InvalidReason::{ClockWrong, MtuMismatch, ServiceFailed, TestbedFailed};
-        match validity {
-            Validity::Invalid {
-                reason: ServiceFailed | TestbedFailed | MtuMismatch | ClockWrong,
-                detail,
-            } if self.schedule.hopeless(slot.cell, slot.measure) => {
-                let measure = &self.plan.measures[slot.measure].name;
-                self.leave_out(
-                    slot.cell,
-                    &format!(
-                        "no trial of `{measure}` counted, so no more trials of any measure are made; the last: {detail}"
-                    ),
-                )
-            }
-            _ => Ok(()),
+        let Validity::Invalid { detail, .. } = validity else { return Ok(()) };
+        if !self.schedule.hopeless(slot.cell, slot.measure) {
+            return Ok(());
         }
+        let measure = &self.plan.measures[slot.measure].name;
+        self.leave_out(
+            slot.cell,
+            &format!(
+                "no trial of `{measure}` counted, so no more trials of any measure are made; the last: {detail}"
+            ),
+        )
     }
 
     /// What its trials have come to.

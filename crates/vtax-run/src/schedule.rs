@@ -72,6 +72,16 @@ struct Tally {
     attempts: u32,
     valid: u32,
     disturbed: u32,
+    /// Whether the last one was.
+    just_disturbed: bool,
+    /// Trials in a row that never came to be measured.
+    failed_in_a_row: u32,
+}
+
+/// Whether a trial failed for a reason that another measure of its cell would meet, too.
+const fn never_measured(reason: InvalidReason) -> bool {
+    use InvalidReason::{ClockWrong, MtuMismatch, ServiceFailed, TestbedFailed};
+    matches!(reason, ServiceFailed | TestbedFailed | MtuMismatch | ClockWrong)
 }
 
 /// Keeps count of finished trials and says which comes next.
@@ -140,13 +150,26 @@ impl Schedule {
         self.once = true;
     }
 
-    /// Takes note of a finished trial.
+    /// Takes note of a finished trial; of a pair the baseline's first.
     pub fn record(&mut self, cell: usize, measure: usize, validity: &Validity) {
+        let reason = match validity {
+            Validity::Valid => None,
+            Validity::Invalid { reason, .. } => Some(*reason),
+        };
+        // What disturbed one half of a pair disturbed the pair.
+        let partner_was = self.partner(cell, measure).is_some_and(|p| self.tally(p, measure).just_disturbed);
+        let by_partner = reason == Some(InvalidReason::PartnerInvalid);
         let tally = &mut self.tallies[measure * self.cells + cell];
         tally.attempts = tally.attempts.saturating_add(1);
-        tally.valid += u32::from(*validity == Validity::Valid);
-        let disturbed = matches!(validity, Validity::Invalid { reason: InvalidReason::Disturbed, .. });
-        tally.disturbed += u32::from(disturbed);
+        tally.valid += u32::from(reason.is_none());
+        tally.just_disturbed = reason == Some(InvalidReason::Disturbed);
+        tally.disturbed += u32::from(tally.just_disturbed || by_partner && partner_was);
+        tally.failed_in_a_row = match reason {
+            Some(reason) if never_measured(reason) => tally.failed_in_a_row + 1,
+            // It tells nothing of this half.
+            Some(InvalidReason::PartnerInvalid) => tally.failed_in_a_row,
+            Some(_) | None => 0,
+        };
     }
 
     /// Attempts made at a cell and measure.
@@ -221,11 +244,11 @@ impl Schedule {
         all.filter_map(missing).collect()
     }
 
-    /// True where the cell and measure failed from the start, and often enough.
+    /// True where the cell and measure failed from the start, and often enough, in a way that its other measures would meet, too.
     #[must_use]
     pub fn hopeless(&self, cell: usize, measure: usize) -> bool {
         let tally = self.tally(cell, measure);
-        tally.valid == 0 && tally.attempts >= HOPELESS_AFTER
+        tally.valid == 0 && tally.failed_in_a_row >= HOPELESS_AFTER
     }
 
     fn tally(&self, cell: usize, measure: usize) -> Tally {
@@ -339,6 +362,43 @@ mod tests {
                 s.record(slot.cell, slot.measure, validity);
             }
             assert!(s.tallies.iter().all(|t| t.valid == 3), "{seed}: {:?}", s.tallies);
+        }
+    }
+
+    #[test]
+    fn a_cell_is_hopeless_after_failures_in_a_row_and_nothing_else() {
+        use InvalidReason::{Disturbed, NoSteadyState, PartnerInvalid, ServiceFailed, TestbedFailed};
+        let after = |reasons: &[InvalidReason]| {
+            let mut s = schedule(1, 1, 3, 3);
+            for &reason in reasons {
+                s.record(0, 0, &Validity::Invalid { reason, detail: String::new() });
+            }
+            s.hopeless(0, 0)
+        };
+        assert!(after(&[ServiceFailed, TestbedFailed]));
+        assert!(after(&[Disturbed, ServiceFailed, ServiceFailed]));
+        // A host that was busy, and one guest that once didn't boot in time.
+        assert!(!after(&[Disturbed, TestbedFailed]));
+        assert!(!after(&[ServiceFailed, NoSteadyState, ServiceFailed]));
+        assert!(!after(&[PartnerInvalid, ServiceFailed]));
+        assert!(after(&[ServiceFailed, PartnerInvalid, ServiceFailed]));
+    }
+
+    #[test]
+    fn a_pair_is_made_again_as_often_whichever_half_was_disturbed() {
+        let invalid = |reason| Validity::Invalid { reason, detail: String::new() };
+        let [disturbed, partner] = [InvalidReason::Disturbed, InvalidReason::PartnerInvalid].map(invalid);
+        for (baseline, candidate) in [(&disturbed, &partner), (&partner, &disturbed)] {
+            let mut s = schedule(2, 1, 3, 3);
+            s.sides = vec![Side::Accompanies, Side::With(0)];
+            let mut made = 0;
+            while let Some(slot) = s.next(TimeBudget::Open, |_, _| true, plan_order) {
+                assert_eq!((slot.cell, slot.partner), (1, Some(0)));
+                s.record(0, 0, baseline);
+                s.record(1, 0, candidate);
+                made += 1;
+            }
+            assert_eq!(made, 18);
         }
     }
 

@@ -52,7 +52,19 @@ impl ImsOutcome {
             None => self.phases.iter().rev().find(|p| p.kind == ImsPhaseKind::Fixed),
         }
     }
+
+    /// The median of a metric in a scenario, in nanoseconds, where the rate was given: at a capacity each environment carries a load of
+    /// its own, and medians compare nothing. `None` with fewer than ten values on each side of it.
+    #[must_use]
+    pub fn median_at_given_rate(&self, metric: SipMetric, scenario: Scenario) -> Option<u64> {
+        let phase = self.decisive().filter(|phase| phase.kind == ImsPhaseKind::Fixed)?;
+        let of = phase.metrics.iter().find(|of| of.metric == metric && of.scenario == scenario)?;
+        of.percentiles_ns.get("50").copied().filter(|_| of.count >= LEAST_FOR_A_MEDIAN)
+    }
 }
+
+/// As for every percentile: at least ten values beyond it.
+const LEAST_FOR_A_MEDIAN: u64 = 20;
 
 /// A design objective capacity: the load of the last step within the limits (ETSI TS 186 008-1).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

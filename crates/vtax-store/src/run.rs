@@ -37,6 +37,18 @@ const TEXT_LIMIT: u64 = 64 << 20;
 /// How often a journal is locked that was replaced meanwhile. It is replaced once, by a vtax that is newer than the run.
 const LOCK_ATTEMPTS: usize = 8;
 
+/// No run has so many trials; a journal that says so would have the numbers begin anew, and trials replaced.
+const LAST_INDEX: u32 = 99_999_999;
+
+fn numbered_too_high(journal: &Path, index: u32) -> StoreError {
+    StoreError::Damaged {
+        path: journal.to_owned(),
+        place: String::new(),
+        reason: format!("it has a trial numbered {index}, and vtax never makes so many"),
+        way_out: "restore the run directory from a copy",
+    }
+}
+
 /// A run directory, for reading; also while a run is writing to it.
 #[derive(Debug, Clone)]
 pub struct RunDir {
@@ -138,7 +150,10 @@ impl RunDir {
         let mut next_index = 0;
         for entry in journal.by_ref() {
             if let JournalEntry::TrialStarted { index, .. } = entry? {
-                next_index = next_index.max(index.saturating_add(1));
+                if index > LAST_INDEX {
+                    return Err(numbered_too_high(&path, index));
+                }
+                next_index = next_index.max(index + 1);
             }
         }
         let (whole, (version, _)) = (journal.whole, journal.version());

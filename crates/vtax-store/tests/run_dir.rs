@@ -415,6 +415,21 @@ fn what_a_newer_minor_version_added_is_left_out_and_told() {
     assert!(fs::read_to_string(&journal).unwrap().contains("coffee"));
 }
 
+/// Its number was raised without a limit, and the trial after that took the place of the first.
+#[test]
+fn a_run_whose_trials_are_numbered_too_high_is_not_gone_on_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let mut run = create(&path);
+    one_trial(&mut run);
+    drop(run);
+    let journal = path.join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text.replacen("\"index\":0", "\"index\":4294967295", 1)).unwrap();
+    let error = RunDir::resume(&path).unwrap_err().to_string();
+    assert!(error.contains("a trial numbered 4294967295"), "{error}");
+}
+
 #[test]
 fn a_run_and_its_trials_have_one_identity() {
     let dir = tempfile::tempdir().unwrap();

@@ -22,6 +22,12 @@ pub const THROUGHPUT: Metric = metric("throughput", "throughput");
 pub const LATENCY_P50: Metric = metric("latency_p50", "latency, median");
 /// Of the IMS benchmark, in scenario attempts per second.
 pub const DOC: Metric = metric("doc", "design objective capacity");
+/// Of calls at a given rate, from INVITE to ringing, in nanoseconds (ETSI TS 186 008-1).
+pub const SES1_P50: Metric = metric("ses1_p50", "session setup (SES1), median");
+/// Of messages at a given rate, in nanoseconds.
+pub const PMM1_P50: Metric = metric("pmm1_p50", "message (PMM1), median");
+/// Of registrations at a given rate, in nanoseconds.
+pub const REG2_P50: Metric = metric("reg2_p50", "second REGISTER (REG2), median");
 /// Of TCP streams, both directions together, in bits per second.
 pub const TCP_GOODPUT: Metric = metric("tcp_goodput", "TCP goodput");
 /// Of datagrams, in bits per second. It is shown and not compared: what arrives depends on the rate that was offered.
@@ -38,11 +44,14 @@ pub const STORAGE_THROUGHPUT: Metric = metric("storage_throughput", "throughput 
 pub const STORAGE_RATE: Metric = metric("storage_rate", "operations");
 
 /// Those of them that runs are compared by while they go on: all but that of datagrams.
-pub const NAMED_AFTER: [Metric; 10] = [
+pub const NAMED_AFTER: [Metric; 13] = [
     CAPACITY,
     THROUGHPUT,
     LATENCY_P50,
     DOC,
+    SES1_P50,
+    PMM1_P50,
+    REG2_P50,
     TCP_GOODPUT,
     RTT_P50,
     RR_RATE,

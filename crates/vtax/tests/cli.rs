@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use vtax_fixture::{Options, create};
 use vtax_sys::require::{Need, need};
+use vtax_units::Nanos;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -79,6 +80,11 @@ fn bad_arguments_and_plans_are_bad_input() {
     expect(&vtax(&["check", &bad]), 2, &words);
     let good = scratch.file("good.yaml", &plan("[native]", "[http]"));
     expect(&vtax(&["check", &good, "--set", "repeet=3"]), 2, &["--set", "did you mean `repeat`?"]);
+    // What only a plan has isn't passed over for a study.
+    let study = scratch.name("");
+    for option in [&["--json"][..], &["--set", "repeat=3"]] {
+        expect(&vtax(&[&["check", &study][..], option].concat()), 2, &[option[0], "is a study"]);
+    }
 }
 
 /// Whoever looks for errors finds all of them by one word.
@@ -234,6 +240,13 @@ fn a_service_that_is_not_there_dies_or_never_gets_ready_is_named() {
         let output = vtax(&["run", &plan, "--out", &scratch.name("run")]);
         assert_eq!(output.status.code(), Some(code), "case {number}: {}", text(&output));
         expect(&output, code, &words);
+        // What a failed trial took counts, too: a resumed run's budget is less by it.
+        let run = vtax_store::RunDir::open(scratch.path("run")).expect("a run");
+        for trial in run.trials().expect("its trials") {
+            let waited = if within == "300ms" { Nanos::from_millis(300) } else { Nanos(1) };
+            assert!(trial.timings.service >= waited, "case {number}: {:?}", trial.timings);
+            assert!(trial.timings.testbed > Nanos::ZERO, "case {number}: {:?}", trial.timings);
+        }
     }
 }
 

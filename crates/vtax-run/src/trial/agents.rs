@@ -21,6 +21,7 @@ use super::setting::{Failed, Setting};
 use crate::addresses::sources_of;
 use crate::instrument::BOOT_WITHIN;
 use crate::probes::role;
+use crate::stop::Stop;
 
 /// A testbed's agents, with their interfaces up.
 pub(super) struct Agents {
@@ -159,12 +160,13 @@ impl Agents {
         &self.suts[0]
     }
 
-    /// Starts the services, in the order that the plan gives; what each said, in the testbed's order.
+    /// Starts the services, in the order that the plan gives, until one fails; what each said, in the testbed's order.
     pub(super) fn start_services(
         &self,
         testbed: &Testbed,
         cell: &Cell,
         provisioning: &Provisioning,
+        stop: &Stop,
     ) -> Result<Vec<ServiceReady>, Failed> {
         type One<'a> = (((&'a Client, &'a Sut), &'a Service), &'a Option<ClockSeen>);
         let start = |(((agent, sut), service), clock): One<'_>| {
@@ -185,24 +187,24 @@ impl Agents {
         };
         let all: Vec<_> =
             self.suts.iter().zip(&testbed.suts).zip(cell.services()).zip(&self.clocks).collect();
-        let found: Vec<Result<ServiceReady, Failed>> = match cell.systems.start {
+        match cell.systems.start {
             StartOrder::Together if all.len() > 1 => thread::scope(|scope| {
                 let start = &start;
                 let threads: Vec<_> = all.into_iter().map(|one| scope.spawn(move || start(one))).collect();
-                threads.into_iter().map(joined).collect()
+                let found: Vec<_> = threads.into_iter().map(joined).collect();
+                found.into_iter().collect()
             }),
             StartOrder::Together | StartOrder::OneByOne => all.into_iter().map(start).collect(),
             StartOrder::Gap(gap) => {
                 let later = |(number, one): (usize, _)| {
                     if number > 0 {
-                        thread::sleep(gap.into());
+                        stop.pause(gap.into());
                     }
                     start(one)
                 };
                 all.into_iter().enumerate().map(later).collect()
             }
-        };
-        found.into_iter().collect()
+        }
     }
 
     /// Brings the path's routers up and waits until they agree; what there is to say about it, and `None` where the path has

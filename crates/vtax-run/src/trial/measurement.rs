@@ -123,10 +123,12 @@ impl Measurement {
             each: &self.measured.answered_each,
             systems: request.cell.environment.count as usize,
         };
-        match probes.stop(&agents.client, &agents.suts, &answered) {
+        // Both halves of a pair say the same, in turns.
+        let of_partner = |ours| partner.and_then(|p| p.exchange(ours)).filter(|_| testbed.allocation.shared);
+        match probes.stop(&agents.client, &agents.suts, &answered, of_partner) {
             Ok((cpu, host_end)) => {
                 let used = cpu.of_all();
-                let theirs = partner.and_then(|p| p.exchange(used)).filter(|_| testbed.allocation.shared);
+                let theirs = of_partner(used);
                 // With one system the whole's account is its own.
                 let own = |number: usize| cpu.each.get(number).map_or(used, |(_, account)| account.total());
                 let beyond = qemus.beyond_accounts(&testbed.suts, own);

@@ -22,7 +22,7 @@ use vtax_store::failover::{Spell, Unplanned};
 use vtax_store::record::{Finding, InvalidReason, Observation, TrialRecord, Validity};
 use vtax_store::{StoreError, TrialWriter};
 use vtax_sys::chain;
-use vtax_units::fact;
+use vtax_units::{Nanos, fact};
 
 use crate::barrier::Party;
 use crate::probes::role;
@@ -86,6 +86,11 @@ impl<'a> Trial<'a> {
     pub(crate) fn judge_end(&mut self, result: Result<(), Failed>) {
         if let Err(Failed { reason, detail }) = result {
             self.record.validity = Validity::Invalid { reason, detail };
+            // A testbed that never stood took its time all the same, which a resumed run counts.
+            let timings = &mut self.record.timings;
+            if timings.testbed == Nanos::ZERO {
+                timings.testbed = self.heard.since_start().saturating_sub(timings.teardown);
+            }
         }
     }
 
@@ -191,8 +196,9 @@ impl<'a> Trial<'a> {
         }
         self.setting.phase(if cell.is_several() { "starting the services" } else { "starting the service" });
         let starting = Instant::now();
-        let all = agents.start_services(testbed, cell, provisioning)?;
+        let all = agents.start_services(testbed, cell, provisioning, self.setting.stop);
         self.record.timings.service = starting.elapsed().into();
+        let all = all?;
         for (ready, sut) in all.iter().zip(&testbed.suts) {
             let name = role(sut.node.name());
             let prefix = prefix(name);
@@ -284,6 +290,7 @@ impl<'a> Trial<'a> {
         );
         let interrupted = meters.interruption(testbed, is_failover);
         let mut found = meters.stop(testbed);
+        self.record.timings.measure = measuring.elapsed().into();
         self.record.protection = found.remove(role(testbed.the_sut().node.name())).map(Box::new);
         self.record.further_protection = found;
         // What went wrong because of it is no reason of its own.
@@ -292,7 +299,6 @@ impl<'a> Trial<'a> {
         let Measurement { measured, mut facts, hops, snapshots, generators, disturbed } =
             self.note_problems(made, interrupted.as_ref())?;
         self.record.generators = generators;
-        self.record.timings.measure = measuring.elapsed().into();
         self.record.facts.append(&mut facts);
         self.record.hops = hops.map(Box::new);
         (self.snapshots, self.phases) = (snapshots, measured.phases);
@@ -451,8 +457,6 @@ fn judge_disturbance(validity: Validity, disturbed: Option<String>) -> Validity 
 
 #[cfg(test)]
 mod tests {
-    use vtax_units::Nanos;
-
     use super::*;
 
     #[test]

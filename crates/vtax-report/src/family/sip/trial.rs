@@ -3,7 +3,7 @@
 use vtax_plan::model::{Scenario, SipMetric};
 use vtax_store::ims::{ImsOutcome, ImsPhase, ImsPhaseKind};
 use vtax_store::record::{Finding, TrialRecord};
-use vtax_units::metric::DOC;
+use vtax_units::metric::{DOC, PMM1_P50, REG2_P50, SES1_P50};
 
 use crate::format::{fixed, whole};
 use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower};
@@ -11,14 +11,14 @@ use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower};
 /// The metrics of this family, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
     higher(DOC.name, DOC.label, "SAPS", 2),
-    lower("ses1_p50", "session setup (SES1), median", "ns", 2),
+    lower(SES1_P50.name, SES1_P50.label, "ns", 2),
     lower("ses2_p50", "INVITE traversal (SES2), median", "ns", 1),
     lower("ses3_p50", "re-INVITE (SES3), median", "ns", 1),
     lower("rel1_p50", "call release (REL1), median", "ns", 1),
-    lower("pmm1_p50", "message (PMM1), median", "ns", 2),
+    lower(PMM1_P50.name, PMM1_P50.label, "ns", 2),
     lower("pmm2_p50", "message to nobody (PMM2), median", "ns", 1),
     lower("reg1_p50", "first REGISTER (REG1), median", "ns", 1),
-    lower("reg2_p50", "second REGISTER (REG2), median", "ns", 2),
+    lower(REG2_P50.name, REG2_P50.label, "ns", 2),
     lower("reg4_p50", "re-registration (REG4), median", "ns", 1),
     lower("ihs", "inadequately handled scenarios", "1", 0),
 ];
@@ -90,14 +90,14 @@ fn doc(ims: &ImsOutcome) -> Option<Value> {
 
 /// Each SIP metric in the scenario that is its usual one.
 const SIP_METRICS: [(SipMetric, Scenario, &str); 9] = [
-    (SipMetric::Ses1, Scenario::Calling, "ses1_p50"),
+    (SipMetric::Ses1, Scenario::Calling, SES1_P50.name),
     (SipMetric::Ses2, Scenario::Calling, "ses2_p50"),
     (SipMetric::Ses3, Scenario::ReInvite, "ses3_p50"),
     (SipMetric::Rel1, Scenario::Calling, "rel1_p50"),
-    (SipMetric::Pmm1, Scenario::Messaging, "pmm1_p50"),
+    (SipMetric::Pmm1, Scenario::Messaging, PMM1_P50.name),
     (SipMetric::Pmm2, Scenario::MessageUnregistered, "pmm2_p50"),
     (SipMetric::Reg1, Scenario::Registration, "reg1_p50"),
-    (SipMetric::Reg2, Scenario::Registration, "reg2_p50"),
+    (SipMetric::Reg2, Scenario::Registration, REG2_P50.name),
     (SipMetric::Reg4, Scenario::ReRegistration, "reg4_p50"),
 ];
 
@@ -106,10 +106,8 @@ const SIP_METRICS: [(SipMetric, Scenario, &str); 9] = [
 fn of_mix(ims: &ImsOutcome) -> Vec<Value> {
     let Some(phase) = ims.decisive().filter(|p| p.kind == ImsPhaseKind::Fixed) else { return Vec::new() };
     let medians = SIP_METRICS.iter().filter_map(|(metric, scenario, name)| {
-        let of = phase.metrics.iter().find(|m| m.metric == *metric && m.scenario == *scenario)?;
-        // As for every percentile: at least ten values beyond it.
-        let median = of.percentiles_ns.get("50").filter(|_| of.count >= 20)?;
-        Some(Value { resolution: HISTOGRAM_RESOLUTION, ..exact(name, *median as f64) })
+        let median = ims.median_at_given_rate(*metric, *scenario)?;
+        Some(Value { resolution: HISTOGRAM_RESOLUTION, ..exact(name, median as f64) })
     });
     medians.chain([exact("ihs", phase.ihs)]).collect()
 }
