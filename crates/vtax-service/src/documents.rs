@@ -1,8 +1,8 @@
 //! The documents every web server of the catalogue serves.
 
-use std::fs::{self, Permissions};
-use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use vtax_units::random::noise;
@@ -38,4 +38,35 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::write(path, content)?;
     fs::set_permissions(path, Permissions::from_mode(0o644))
+}
+
+/// Writes a file that no other user can read at any moment. Whoever has one open that was there before doesn't see it.
+pub(crate) fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_its_owners_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key.pem");
+        write_file(&path, b"old").unwrap();
+        let mut open_before = File::open(&path).unwrap();
+        write_secret(&path, b"new").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        let mut seen = String::new();
+        open_before.read_to_string(&mut seen).unwrap();
+        assert_eq!(seen, "old", "who could read the file of before can't read this one");
+    }
 }

@@ -1,7 +1,10 @@
 //! Mounts inside a private mount namespace.
 
-use std::ffi::CString;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
@@ -50,19 +53,106 @@ pub fn tmpfs(target: &Path, options: &str) -> Result<()> {
     mount("mount tmpfs", "tmpfs", target, flags, Some(options))
 }
 
-/// Shows `source` at `target`; with `read_only` nothing can be changed there.
+/// Shows `source` at `target`, with all that is mounted in it; with `read_only` nothing of that can be changed there.
 ///
 /// # Errors
 ///
-/// Where either is missing or the kernel refuses.
+/// Where either is missing or the kernel refuses; nothing is shown then.
 pub fn bind(source: &Path, target: &Path, read_only: bool) -> Result<()> {
     let object = || format!("{} on {}", source.display(), target.display());
     rustix::mount::mount_bind_recursive(source, target).context("bind", object())?;
-    if read_only {
-        let flags = MountFlags::BIND | MountFlags::RDONLY;
-        rustix::mount::mount_remount(target, flags, c"").context("make read-only", object())?;
+    if read_only && let Err(e) = protect(target) {
+        // Better not there than there to be changed.
+        let _ = detach(target);
+        return Err(e).context("make read-only", object());
     }
     Ok(())
+}
+
+/// Makes the mount at `target` read-only, and each that is below it.
+fn protect(target: &Path) -> io::Result<()> {
+    match add_read_only(target) {
+        // The kernel (before 5.12) doesn't have the call, or a container engine's filter doesn't know it.
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => remount_all(target),
+        done => done,
+    }
+}
+
+/// By mount_setattr(2), which takes no flag away: a remount that doesn't name all of them is refused in a user namespace,
+/// where `nosuid` and the like of the host's mounts are locked.
+fn add_read_only(target: &Path) -> io::Result<()> {
+    let path = CString::new(target.as_os_str().as_bytes())?;
+    let attr =
+        libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: `path` ends with a zero byte, `attr` is a readable mount_attr of the size that is told, both are there until
+    // the call is over, and the kernel only reads them.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::AT_RECURSIVE,
+            &raw const attr,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// By what every kernel has: one mount after the other, each with the flags that it has.
+fn remount_all(target: &Path) -> io::Result<()> {
+    let target = std::fs::canonicalize(target)?;
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    for (place, flags) in at_or_below(&target, &mounts) {
+        let flags = flags | MountFlags::BIND | MountFlags::RDONLY;
+        rustix::mount::mount_remount(place.as_path(), flags, c"")?;
+    }
+    Ok(())
+}
+
+/// The mounts at `target` and below it, outer ones first, with the flags that a remount must name to keep them.
+fn at_or_below(target: &Path, mountinfo: &[u8]) -> BTreeMap<PathBuf, MountFlags> {
+    let mut found = BTreeMap::new();
+    for line in mountinfo.split(|byte| *byte == b'\n') {
+        // proc_pid_mountinfo(5): the fifth field is the place, the sixth the mount's own options.
+        let mut fields = line.split(|byte| *byte == b' ').skip(4);
+        let (Some(place), Some(options)) = (fields.next(), fields.next()) else { continue };
+        let place = unescaped(place);
+        if place.starts_with(target) {
+            // Of several at one place the last hides the others.
+            found.insert(place, options.split(|byte| *byte == b',').map(flag).collect());
+        }
+    }
+    found
+}
+
+fn flag(option: &[u8]) -> MountFlags {
+    match option {
+        b"nosuid" => MountFlags::NOSUID,
+        b"nodev" => MountFlags::NODEV,
+        b"noexec" => MountFlags::NOEXEC,
+        b"nosymfollow" => MountFlags::NOSYMFOLLOW,
+        // What is said of access times stays where a remount says nothing of them (mount(2)).
+        _ => MountFlags::empty(),
+    }
+}
+
+/// A path as mountinfo has it, where a space is `\040`.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let (mut path, mut rest) = (Vec::with_capacity(field.len()), field);
+    loop {
+        rest = match rest {
+            [] => return OsString::from_vec(path).into(),
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] => {
+                path.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
+                after
+            }
+            [byte, after @ ..] => {
+                path.push(*byte);
+                after
+            }
+        };
+    }
 }
 
 /// The directories of an overlay.
@@ -97,4 +187,63 @@ pub fn overlay(directories: Overlay<'_>, target: &Path) -> Result<()> {
 /// Where nothing is mounted there.
 pub fn detach(target: &Path) -> Result<()> {
     rustix::mount::unmount(target, UnmountFlags::DETACH).context("unmount", target.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::require::{Need, need};
+
+    #[test]
+    fn mounts_below_are_known_with_their_flags() {
+        let info = b"\
+27 1 254:0 / / rw - ext4 /dev/vda rw
+30 27 8:1 / /a rw,nosuid,relatime shared:3 - xfs /dev/sda1 rw
+31 30 8:2 / /a/b\\040c rw,nosuid,nodev,noexec,noatime - ext4 /dev/sda2 rw
+32 27 8:3 / /ab rw,nodev - ext4 /dev/sda3 rw
+33 30 8:4 / /a ro,nodev - ext4 /dev/sda4 rw
+";
+        let found: Vec<_> = at_or_below(Path::new("/a"), info).into_iter().collect();
+        let all = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        assert_eq!(found, [(PathBuf::from("/a"), MountFlags::NODEV), (PathBuf::from("/a/b c"), all)]);
+        assert_eq!(unescaped(b"/\\134\\011\\9"), Path::new("/\\\t\\9"));
+    }
+
+    #[test]
+    fn kernels_without_the_call_protect_each_mount() {
+        if !need(&[Need::Ns]) {
+            return;
+        }
+        // A thread of the test harness can't have a namespace of its own.
+        let output = Command::new("unshare")
+            .args(["-Urm", "--propagation", "private"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["mount::tests::inside_mounts_are_remounted", "--exact", "--ignored", "--nocapture"])
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    #[test]
+    #[ignore = "in a namespace of its own"]
+    fn inside_mounts_are_remounted() {
+        let (inner, target) = (Path::new("/mnt/source/in it"), Path::new("/mnt/target"));
+        tmpfs(Path::new("/mnt"), "mode=755").unwrap();
+        for dir in [inner, target] {
+            std::fs::create_dir_all(dir).unwrap();
+        }
+        tmpfs(inner, "mode=755").unwrap();
+        bind(Path::new("/mnt/source"), target, false).unwrap();
+        remount_all(target).unwrap();
+        for file in ["/mnt/target/x", "/mnt/target/in it/x"] {
+            let refused = std::fs::write(file, "x").unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::ReadOnlyFilesystem, "{file}");
+        }
+        // Only what is shown is protected, not what it is shown of.
+        std::fs::write(inner.join("x"), "x").unwrap();
+    }
 }

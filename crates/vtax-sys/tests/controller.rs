@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use vtax_sys::controller::{ControllerOptions, Inside, probe, start_controller};
+use vtax_sys::mount::{bind, tmpfs};
 use vtax_sys::require::{Need, need};
 use vtax_sys::signals::SignalFd;
 use vtax_sys::spawn::Spawn;
@@ -38,6 +39,7 @@ fn main() {
         exit_code_comes_back(options);
         panic_is_a_bug(options);
         is_first_and_alone(options);
+        read_only_holds_for_all_below(options);
         signals_reach_it(options);
         everything_dies_with_it(options);
         programs_start_in_namespaces(options);
@@ -88,10 +90,35 @@ fn is_first_and_alone(options: ControllerOptions) {
         let others = std::fs::read_dir("/proc").unwrap().flatten();
         let pids = others.filter(|e| e.file_name().to_str().is_some_and(|n| n.parse::<u32>().is_ok()));
         assert_eq!(pids.count(), 1);
-        vtax_sys::mount::tmpfs(Path::new("/mnt"), "mode=700").unwrap();
+        tmpfs(Path::new("/mnt"), "mode=700").unwrap();
         std::fs::write("/mnt/seen-only-here", "x").unwrap();
     });
     assert!(!Path::new("/mnt/seen-only-here").exists());
+}
+
+fn read_only_holds_for_all_below(options: ControllerOptions) {
+    within(options, |_| {
+        let (inner, target) = (Path::new("/mnt/source/inner"), Path::new("/mnt/target"));
+        tmpfs(Path::new("/mnt"), "mode=755").unwrap();
+        for dir in [inner, target] {
+            std::fs::create_dir_all(dir).unwrap();
+        }
+        tmpfs(inner, "mode=755").unwrap();
+        bind(Path::new("/mnt/source"), target, true).unwrap();
+        for file in ["/mnt/target/x", "/mnt/target/inner/x"] {
+            let refused = std::fs::write(file, "x").unwrap_err();
+            assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem, "{file}");
+        }
+        std::fs::write(inner.join("x"), "x").unwrap();
+        // The host's own mounts have flags that a user namespace may not take away.
+        bind(Path::new("/sys"), target, true).unwrap();
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        for line in mounts.lines() {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let read_only = fields[5].split(',').any(|option| option == "ro");
+            assert!(read_only || !Path::new(fields[4]).starts_with(target), "{line}");
+        }
+    });
 }
 
 fn signals_reach_it(options: ControllerOptions) {

@@ -94,9 +94,19 @@ fn routers(topology: &Topology, problems: &mut Problems) {
 }
 
 fn links(topology: &Topology, problems: &mut Problems) {
-    let mut interfaces = BTreeSet::new();
+    let (mut interfaces, mut names) = (BTreeSet::new(), BTreeMap::new());
+    let leads = |link: &Link| format!("from `{}` to `{}`", link.ends[0].router, link.ends[1].router);
     for (number, link) in topology.links.iter().enumerate() {
         let part = TopologyPart::Link(number);
+        let name = link.name();
+        // From `pe` to `west-p`, and from `pe-west` to `p`: a fault goes by the name, and would meet the wrong one.
+        if let Some(namesake) = names.insert(name.clone(), link) {
+            let (first, second) = (leads(namesake), leads(link));
+            problems.add(
+                part,
+                format!("the links {first} and {second} are both called `{name}`: rename a router"),
+            );
+        }
         let [one, other] = &link.ends;
         if one.router == other.router {
             problems.add(
@@ -262,6 +272,13 @@ mod tests {
             (
                 custom(&["a", "b"], &[("a", "b", Some(["10.0.0.1/30", "10.0.0.1/30"]))]),
                 "both ends have the address",
+            ),
+            (
+                custom(
+                    &["pe", "pe-west", "west-p", "p"],
+                    &[("pe", "west-p", None), ("pe", "pe-west", None), ("pe-west", "p", None)],
+                ),
+                "Link(2): the links from `pe` to `west-p` and from `pe-west` to `p` are both called",
             ),
         ];
         for (topology, expected) in slips {

@@ -5,6 +5,7 @@
 //! docs/privileges.md lists where it differs: CAP_NET_ADMIN for the agent, which configures the
 //! container's interfaces, and the host's root as the image.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
@@ -101,7 +102,7 @@ pub(super) struct Bundle<'a> {
     pub(super) agent: &'a Path,
     pub(super) netns: &'a NetNs,
     pub(super) seccomp: bool,
-    /// Mounts of the host that the overlay of its root doesn't show.
+    /// Mounts of the host that the overlay of its root doesn't show, outer ones first.
     pub(super) binds: &'a [PathBuf],
 }
 
@@ -109,12 +110,13 @@ fn mount(target: &str, kind: &str, options: &[&str]) -> Value {
     json!({ "destination": target, "type": kind, "source": kind, "options": options })
 }
 
+/// Not `rbind`, under which `ro` holds for the outermost mount alone: what is mounted inside is bound by itself.
 fn bind(source: &Path, target: &str) -> Value {
     json!({
         "destination": target,
         "type": "bind",
         "source": source.to_string_lossy(),
-        "options": ["rbind", "rprivate", "ro"],
+        "options": ["bind", "rprivate", "ro"],
     })
 }
 
@@ -214,7 +216,7 @@ pub(super) fn config(bundle: &Bundle<'_>) -> Value {
 }
 
 /// Mounts of the host that hold files a service may need: an overlay of `/` shows only the file
-/// system of `/` itself. What is mounted below `scratch` is the lab's own.
+/// system of `/` itself. Outer ones come first. What is mounted below `scratch` is the lab's own.
 pub(super) fn host_mounts(scratch: &Path) -> Vec<PathBuf> {
     let mut found = real_mounts(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
     found.retain(|path| !path.starts_with(scratch));
@@ -230,24 +232,27 @@ fn real_mounts(mountinfo: &str) -> Vec<PathBuf> {
     let kept = |target: &str| {
         target != "/" && !own.iter().skip(1).any(|o| target == *o || target.starts_with(&format!("{o}/")))
     };
-    let mut found: Vec<PathBuf> = mountinfo
-        .lines()
-        .filter_map(|line| {
-            let (place, source) = line.split_once(" - ")?;
-            let target = place.split(' ').nth(4)?;
-            // A name with a space or the like is written as \040; such a mount is left out.
-            (real(source.split(' ').next()?) && kept(target) && !target.contains('\\'))
-                .then(|| PathBuf::from(target))
-        })
-        // A file that is mounted, as containers do with /etc/hosts, is part of no service.
-        .filter(|target| target.is_dir() || cfg!(test))
-        .collect();
-    found.sort();
-    found.dedup();
-    // What lies below a mount comes along with it.
-    let all = found.clone();
-    found.retain(|path| !all.iter().any(|other| path != other && path.starts_with(other)));
-    found
+    let mut mounts = BTreeMap::new();
+    for line in mountinfo.lines() {
+        let Some((place, source)) = line.split_once(" - ") else { continue };
+        let Some(target) = place.split(' ').nth(4) else { continue };
+        // A name with a space or the like is written as \040; such a mount is left out.
+        let wanted = source.split(' ').next().is_some_and(real) && kept(target) && !target.contains('\\');
+        let target = Path::new(target);
+        // A file that is mounted, as containers do with /etc/hosts, is part of no service. Of several at one place the last
+        // hides the others.
+        mounts.insert(target, wanted && (cfg!(test) || target.is_dir()));
+    }
+    let (mut shown, mut empty): (Vec<PathBuf>, Vec<&Path>) = (Vec::new(), Vec::new());
+    for (target, wanted) in mounts {
+        // In a place that stays empty there is nothing to mount on, and what it is in is read-only.
+        if wanted && !empty.iter().any(|outer| target.starts_with(outer)) {
+            shown.push(target.to_owned());
+        } else if shown.iter().any(|outer| target.starts_with(outer)) {
+            empty.push(target);
+        }
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -267,7 +272,26 @@ mod tests {
 35 27 8:5 / /opt/with\\040space rw - ext4 /dev/sdb rw
 36 27 8:6 / /tmp/x rw - ext4 /dev/sdc rw
 37 27 8:6 / /runner rw - ext4 /dev/sdc rw";
-        assert_eq!(real_mounts(info), ["/home", "/runner", "/usr"].map(PathBuf::from));
+        assert_eq!(real_mounts(info), ["/home", "/home/data", "/runner", "/usr"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn what_is_shown_has_a_place_to_be_mounted_on() {
+        let info = "\
+30 27 8:1 / /home rw - ext4 /dev/sda1 rw
+31 30 0:44 / /home/ram rw - tmpfs tmpfs rw
+32 31 8:2 / /home/ram/disk rw - ext4 /dev/sda2 rw
+33 27 0:45 / /net rw - autofs net rw
+34 33 0:46 / /net/disk rw - nfs4 server:/disk rw
+35 27 8:3 / /srv rw - ext4 /dev/sda3 rw
+36 35 0:47 / /srv rw - tmpfs tmpfs rw";
+        assert_eq!(real_mounts(info), ["/home", "/net/disk"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn what_is_mounted_in_a_read_only_mount_does_not_come_along_writable() {
+        let shown = bind(Path::new("/home"), "/home");
+        assert_eq!(shown["options"], json!(["bind", "rprivate", "ro"]));
     }
 
     #[test]

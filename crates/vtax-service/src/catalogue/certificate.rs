@@ -1,10 +1,7 @@
 //! The files of a server's certificate and key, made for one start.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
-
 use crate::certificate::Certificate;
-use crate::documents::write_file;
+use crate::documents::write_secret;
 use crate::error::ServiceError;
 use crate::recipe::EntryContext;
 
@@ -20,10 +17,8 @@ pub(super) fn write(context: &EntryContext<'_>) -> Result<(), ServiceError> {
     let [certificate, key] = made.pem;
     for (name, text) in [(CERTIFICATE, certificate), (KEY, key)] {
         let path = context.directory.join(name);
-        write_file(&path, text.as_bytes()).map_err(context.file("writing", &path))?;
         // Servers refuse a key that others may read.
-        fs::set_permissions(&path, Permissions::from_mode(0o600))
-            .map_err(context.file("protecting", &path))?;
+        write_secret(&path, text.as_bytes()).map_err(context.file("writing", &path))?;
     }
     Ok(())
 }

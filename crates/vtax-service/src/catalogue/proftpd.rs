@@ -1,14 +1,12 @@
 //! ProFTPD with mod_tls. Every setting and its reason is in docs/ftp.md.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use vtax_plan::model::{FtpServerOptions, Subscribers};
 
 use super::entry::Entry;
 use super::ftp::{CERTIFICATE, KEY, prepare, ready};
-use crate::documents;
+use crate::documents::write_secret;
 use crate::error::ServiceError;
 use crate::packages::{Distribution, Package, installed};
 use crate::private::{PrivateProgram, libraries};
@@ -73,9 +71,7 @@ impl Entry for Proftpd<'_> {
         };
         let write = |name: &str, text: &str| {
             let path = context.directory.join(name);
-            documents::write_file(&path, text.as_bytes())
-                .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o600)))
-                .map_err(context.file("writing", &path))
+            write_secret(&path, text.as_bytes()).map_err(context.file("writing", &path))
         };
         write("proftpd.conf", &configuration(context, self.0, modules.as_deref()))?;
         let (user, home) = (FtpServerOptions::USER, files.display());

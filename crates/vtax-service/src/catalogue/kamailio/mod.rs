@@ -206,11 +206,12 @@ fn configuration(
 ) -> String {
     let relays = options.media_relay.is_some();
     let (elsewhere, to_relay, replies) = if relays { RELAYED } else { ("", "", "") };
+    // The realm last: it may have any of these words in it.
     let routes = ROUTES
-        .replace("REALM", &literal(&subscribers.realm))
         .replace("ELSEWHERE", elsewhere)
         .replace("TO_RELAY", to_relay)
-        .replace("REPLIES", replies);
+        .replace("REPLIES", replies)
+        .replace("REALM", &literal(&subscribers.realm));
     let relay = relays.then(|| rtpengine::control(context));
     let (listen, domain) = (context.address, &subscribers.domain);
     let (transport, enable) = if options.tls { ("tls", "enable_tls=yes\n") } else { ("tcp", "") };
@@ -404,9 +405,8 @@ mod tests {
         configuration(&context, options, 4, &subscribers)
     }
 
-    #[test]
-    fn options_and_names_are_in_the_configuration() {
-        let options = KamailioOptions {
+    fn options() -> KamailioOptions {
+        KamailioOptions {
             port: 5060,
             children: None,
             shared_memory: Bytes::from_mib(256),
@@ -414,7 +414,22 @@ mod tests {
             location: LocationMode::WriteThrough,
             media_relay: None,
             tls: false,
-        };
+        }
+    }
+
+    #[test]
+    fn a_realm_may_have_the_words_of_the_template() {
+        let relayed = KamailioOptions { media_relay: Some(MediaRelay::Rtpengine), ..options() };
+        for options in [options(), relayed] {
+            let text = text(&options, "REPLIES ELSEWHERE TO_RELAY REALM");
+            let line = "    if (!www_authenticate(\"REPLIES ELSEWHERE TO_RELAY REALM\", \"subscriber\")) {";
+            assert!(text.lines().any(|l| l == line), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_and_names_are_in_the_configuration() {
+        let options = options();
         let text = text(&options, "a$b");
         for line in [
             "children=4",
