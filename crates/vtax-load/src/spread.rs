@@ -178,7 +178,11 @@ impl SpreadSession {
     /// The step makes no sense or a system's load can't be run; then the others' are cancelled.
     pub fn run_step(&mut self, step: &RequestStep, control: &Control) -> Result<LoadAnswer, LoadError> {
         let ends_with_bytes = self.parts.iter().any(|part| part.is_counted() && part.ends_with_bytes);
-        Ok(sum(self.run_parts(step, control)?, ends_with_bytes))
+        let mut answer = sum(self.run_parts(step, control)?, ends_with_bytes);
+        let each = self.parts.iter().zip(&answer.members).filter(|(_, member)| member.counted);
+        answer.result.generator.workers =
+            workers_of(each.map(|(part, member)| (part.load.shares_as(), member.result.generator.workers)));
+        Ok(answer)
     }
 
     /// Runs one step against all systems at once; what each found, in their order.
@@ -201,10 +205,9 @@ impl SpreadSession {
         let mut groups: Vec<Vec<(usize, Turn<'_>)>> = Vec::new();
         let turns = self.parts.iter_mut().zip(&steps).zip(&controls);
         for (number, ((part, step), control)) in turns.enumerate() {
-            // Those of one version of HTTP share threads.
-            let version = |load: &OpenLoad| load.http().map(HttpSession::is_http2);
-            let own = version(&part.load);
-            let with = groups.iter_mut().find(|group| own.is_some() && version(&group[0].1.part.load) == own);
+            let own = part.load.shares_as();
+            let shares = |other: &OpenLoad| own.is_some() && other.shares_as() == own;
+            let with = groups.iter_mut().find(|group| shares(&group[0].1.part.load));
             let turn = (number, Turn { part, step, control });
             match with {
                 Some(group) => group.push(turn),
@@ -267,6 +270,11 @@ impl OpenLoad {
             Self::Http(session) => Some(session),
             Self::Other(_) => None,
         }
+    }
+
+    /// What loads that share threads have in common, their version of HTTP; `None`: it has threads of its own.
+    fn shares_as(&self) -> Option<bool> {
+        self.http().map(HttpSession::is_http2)
     }
 
     fn run(&mut self, step: &RequestStep, control: &Control) -> Result<Vec<u8>, LoadError> {
@@ -371,6 +379,18 @@ fn sum(found: Vec<Found>, ends_with_bytes: bool) -> LoadAnswer {
     result.samples.sort_unstable_by_key(|sample| sample.start_ns);
     let answered = members.iter().filter(|member| member.counted).map(|member| member.answered).sum();
     LoadAnswer { result, answered, members }
+}
+
+/// Workers of loads with what each shares its threads by, and how many it has: a thread that several share is one.
+fn workers_of(loads: impl Iterator<Item = (Option<bool>, u32)>) -> u32 {
+    let mut groups: Vec<(Option<bool>, u32)> = Vec::new();
+    for (own, workers) in loads {
+        match groups.iter_mut().find(|(shared, _)| own.is_some() && *shared == own) {
+            Some((_, most)) => *most = workers.max(*most),
+            None => groups.push((own, workers)),
+        }
+    }
+    groups.iter().map(|(_, workers)| workers).sum()
 }
 
 /// How long it took until the last of loads that end with their bytes had moved its own.
@@ -537,6 +557,17 @@ mod tests {
         let all = || vec![found("sut", true, 50), found("sut-2", true, 80), found("disturbs", false, 300)];
         assert_eq!(sum(all(), true).result.duration, Nanos::from_secs(80));
         assert_eq!(sum(all(), false).result.duration, Nanos::from_secs(50), "what was cancelled");
+    }
+
+    /// Six systems under one load had six times the workers that there were.
+    #[test]
+    fn threads_that_systems_share_are_counted_once() {
+        let (http1, http2, own) = (Some(false), Some(true), None);
+        let workers = |loads: &[(Option<bool>, u32)]| workers_of(loads.iter().copied());
+        assert_eq!(workers(&[(http1, 4), (http1, 4), (http1, 2)]), 4);
+        assert_eq!(workers(&[(own, 2), (own, 2)]), 4);
+        assert_eq!(workers(&[(http1, 2), (own, 1), (http2, 3), (http1, 2), (own, 1)]), 7);
+        assert_eq!(workers(&[]), 0);
     }
 
     #[test]

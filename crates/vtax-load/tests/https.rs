@@ -315,6 +315,25 @@ fn a_session_keeps_cookies_and_what_it_captured() {
     assert!(found.sessions > 0, "{:?} {found:?}", result.counts);
 }
 
+/// Counts had a protocol error, details an answer that was right; and the next arrival went on with the session.
+#[test]
+fn a_session_is_over_where_a_server_says_more_than_it_was_asked() {
+    let address = own_server(|head, _| {
+        let more = if head.starts_with("GET /one ") { "more" } else { "" };
+        ok("hello") + more
+    });
+    let (one, two) = (HttpStep::get("/one"), HttpStep::get("/two"));
+    let cases = [(vec![one.clone()], open(50.0)), (vec![one.clone(), two.clone()], open(50.0))];
+    for (steps, model) in cases.into_iter().chain([(vec![one, two], Model::Closed)]) {
+        let (result, details) = run(address, scripted(script(steps)), model);
+        let (counts, found) = (&result.counts, details.exchanges.expect("requests"));
+        assert!(counts.errors.protocol > 0 && counts.ok == 0, "{counts:?}");
+        assert!(found.sessions == 0 && found.requests.iter().all(|own| own.ok == 0), "{found:?}");
+        // A request belongs to the time by its start there, by its end here.
+        assert!(found.broken_sessions.abs_diff(counts.errors.protocol) <= 2, "{counts:?} {found:?}");
+    }
+}
+
 #[test]
 fn answers_that_are_not_as_expected_are_errors() {
     let address = own_server(|_, _| ok("hello"));
@@ -541,6 +560,9 @@ fn what_is_no_echo_is_told() {
         let (result, details) = run(address, scripted(script(vec![socket(3, 50, false)])), Model::Closed);
         let errors = &result.counts.errors;
         assert!(kind(errors) > 0, "{word}: {:?} {:?}", result.counts, details.first_failure);
+        // One of each connection may differ.
+        let ok: u64 = details.exchanges.iter().flat_map(|found| &found.requests).map(|own| own.ok).sum();
+        assert!(result.counts.ok.abs_diff(ok) <= 2, "{word}: {:?} {ok}", result.counts);
         assert!(
             details.first_failure.as_ref().is_some_and(|why| why.contains(word)),
             "{:?}",

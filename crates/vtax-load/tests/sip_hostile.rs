@@ -7,13 +7,16 @@ mod support;
 #[path = "sip_support/peer.rs"]
 mod peer;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 
 use peer::*;
 use support::*;
 use vtax_load::sip::*;
 use vtax_plan::model::{Scenario, Spread};
 use vtax_units::Nanos;
+use vtax_wire::sip::{Credentials, Message, Method, Name};
 
 /// T1 of these tests: a transaction is given up after 64 times as much.
 const T1: Nanos = Nanos::from_millis(10);
@@ -211,4 +214,95 @@ fn call_ids_may_change_on_the_way() {
     let sent_again: u64 =
         result.phases.iter().flat_map(|p| &p.scenarios).map(|scenario| scenario.retransmissions).sum();
     assert!(times(&result, "unexpected-request") <= sent_again, "{sent_again} {:?}", result.stray);
+}
+
+/// A proxy's look at the credentials of calls: nobody calls without any.
+struct Doorman {
+    /// Each method has a nonce of its own, so that a call is challenged twice; otherwise a call has one.
+    by_method: bool,
+    /// The count and CSeq of the last request with each nonce.
+    counts: HashMap<String, (u32, u32)>,
+    /// The credentials of each INVITE that was let in, by Call-ID and CSeq.
+    invites: HashMap<(String, u32), Vec<u8>>,
+    /// What should not have been.
+    wrong: Arc<Mutex<Vec<String>>>,
+}
+
+/// What becomes of a message.
+enum Look {
+    Passes,
+    Ends,
+    Refused(Vec<u8>),
+}
+
+impl Doorman {
+    fn look_at(&mut self, bytes: &[u8]) -> Look {
+        let Ok(message) = Message::parse(bytes) else { return Look::Passes };
+        let Some(method @ (Method::Invite | Method::Ack | Method::Bye)) = message.method() else {
+            return Look::Passes;
+        };
+        let call = String::from_utf8_lossy(message.call_id().unwrap()).into_owned();
+        let cseq = message.cseq().unwrap().number;
+        let line = message.header(Name::ProxyAuthorization);
+        if method == Method::Ack {
+            // To the doorman's own answer.
+            if message.to().unwrap().tag == Some(&b"peer"[..]) {
+                return Look::Ends;
+            }
+            if line != self.invites.get(&(call, cseq)).map(Vec::as_slice) {
+                self.tell(format!("an ACK has {line:?}"));
+            }
+            return Look::Passes;
+        }
+        let nonce = if self.by_method { format!("{call}-{}", method.text()) } else { call.clone() };
+        let credentials = line.and_then(|line| Credentials::parse(line).ok());
+        let Some(credentials) = credentials.filter(|own| own.nonce == nonce.as_bytes()) else {
+            let challenge = format!("Digest realm=\"r\", nonce=\"{nonce}\", qop=\"auth\"");
+            let refusal = answer(bytes, 407, &format!("Proxy-Authenticate: {challenge}"));
+            return refusal.map_or(Look::Ends, Look::Refused);
+        };
+        let now = (credentials.nonce_count().unwrap_or(0), cseq);
+        let before = self.counts.insert(nonce, now).unwrap_or_default();
+        // What is sent again has the count that it had.
+        if now != before && now.0 != before.0 + 1 {
+            self.tell(format!("{} {cseq} has the count {}, after {before:?}", method.text(), now.0));
+        }
+        if method == Method::Invite {
+            self.invites.insert((call, cseq), line.unwrap_or_default().to_vec());
+        }
+        Look::Passes
+    }
+
+    fn tell(&self, what: String) {
+        self.wrong.lock().unwrap().push(what);
+    }
+}
+
+/// Each request of a call had the count 1, a call that was challenged a second time failed, and ACKs had no credentials.
+#[test]
+fn calls_prove_themselves_as_often_as_they_are_asked_to() {
+    for by_method in [false, true] {
+        let wrong = Arc::new(Mutex::new(Vec::new()));
+        let (counts, invites) = (HashMap::new(), HashMap::new());
+        let mut doorman = Doorman { by_method, counts, invites, wrong: Arc::clone(&wrong) };
+        let mut proxy = Proxy::new(false, |_: &[u8]| Fate::Pass);
+        let peer = Peer::start(move |socket, bytes, from| match doorman.look_at(bytes) {
+            Look::Passes => proxy.act(socket, bytes, from),
+            Look::Ends => {}
+            Look::Refused(out) => {
+                socket.send_to(&out, from).unwrap();
+            }
+        });
+        let mut spec = spec(peer.address, 200);
+        spec.workload.mix = vec![part(Scenario::Calling, 0.5), part(Scenario::ReInvite, 0.5)];
+        let mut session = SipSession::open(&spec).unwrap();
+        let (mut first, mut calls) = (registration(500.0), mix("calls", 100.0, 500));
+        (first.ihs_limit, calls.ihs_limit) = (None, None);
+        let result = run(&mut session, &profile(vec![first, calls]));
+        for scenario in &result.phases[1].scenarios {
+            assert!(scenario.attempts > 0, "{scenario:?}");
+            assert_eq!(scenario.succeeded, scenario.attempts, "{scenario:?} {:?}", result.stray);
+        }
+        assert_eq!(*wrong.lock().unwrap(), Vec::<String>::new());
+    }
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use vtax_load::http::{HttpRequests, HttpSpec};
 use vtax_load::{
-    ArrivalProcess, ConnectionPool, Control, Counts, LoadAnswer, LoadSpec, Model, PartPace, RequestStep,
-    Segment, SpreadPart, SpreadSession, SpreadSpec,
+    ArrivalProcess, ConnectionPool, Control, Counts, LoadAnswer, LoadResult, LoadSpec, Model, PartPace,
+    RequestStep, Segment, SpreadPart, SpreadSession, SpreadSpec,
 };
 use vtax_units::{CpuSet, Nanos, Rate};
 
@@ -99,6 +99,10 @@ fn a_load_is_spread_and_the_whole_is_the_sum() {
     }
     assert!(control.progress().ok >= answer.result.counts.ok);
     assert_eq!(control.progress().ok, answer.answered);
+    // Each thread serves both.
+    let workers = |load: &LoadResult| load.generator.workers;
+    assert!(workers(&answer.result) > 0);
+    assert!(answer.members.iter().all(|member| workers(&member.result) == workers(&answer.result)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use vtax_wire::iscsi::{
     Chap, Command, Counters, DATA_BEFORE_LOGIN, DataOut, Digest, Digests, IscsiError, Item, Limits, Login,
     LoginAnswer, LoginError, LoginOptions, LoginStep, NO_TAG, Pairs, PduScanner, Residual, Secret, Session,
-    TargetPdu, Writer,
+    TargetPdu, TaskFunction, Writer,
 };
 
 /// A PDU as a target sends it.
@@ -140,6 +140,11 @@ fn requests_have_their_fields_in_place() {
         DataOut { lun: 0, tag: 9, target_tag: NO_TAG, exp_stat_sn: 3, data_sn: 1, offset: 5, last: true };
     Writer::default().data_out(&mut out, &data, b"abcd");
     assert_eq!((out.len(), out[0], out[1], &out[48..]), (52, 0x05, 0x80, &b"abcd"[..]));
+    out.clear();
+    Writer::default().manage(&mut out, (TaskFunction::AbortTask, 1 << 48), 10, (9, 2), (4, 3));
+    assert_eq!((out.len(), out[0], out[1]), (48, 0x42, 0x81));
+    let words: Vec<u8> = [10u32, 9, 4, 3, 2, 0].into_iter().flat_map(u32::to_be_bytes).collect();
+    assert_eq!(out[16..40], words[..], "tag, the task's tag, CmdSN, ExpStatSN, RefCmdSN, RefDataSN");
 }
 
 proptest! {
@@ -315,7 +320,11 @@ fn what_was_not_offered_is_not_agreed_on() {
         asked(&mut login);
         login.response(&answer(1, 3), text)
     };
-    assert!(matches!(parameters(b""), Ok(LoginStep::Done(_))));
+    let Ok(LoginStep::Done(silent)) = parameters(b"") else { panic!("it is over") };
+    // RFC 7143 section 13.14: without data that no R2T asks for, there is no first burst.
+    let unasked = b"InitialR2T=Yes\0ImmediateData=No\0FirstBurstLength=Irrelevant\0";
+    let Ok(LoginStep::Done(agreed)) = parameters(unasked) else { panic!("it is over") };
+    assert_eq!((agreed.first_burst, agreed.immediate_data), (silent.first_burst, false));
     for wrong in [
         "HeaderDigest=None",
         "MaxBurstLength=99999999",

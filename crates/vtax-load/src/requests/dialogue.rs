@@ -72,6 +72,9 @@ pub(crate) trait Dialogue: Send {
         None
     }
 
+    /// The requests under way have failed, also where no connection could be made for them. One that is there is closed next.
+    fn requests_failed(&mut self, _connection: &mut Self::Connection) {}
+
     /// The connection is closed, and what was under way on it has failed. Another one begins anew.
     fn closed(&mut self, _connection: &mut Self::Connection) {}
 
@@ -116,7 +119,8 @@ pub(crate) trait Dialogue: Send {
         false
     }
 
-    /// How long after the last answer its session goes on with a request, in nanoseconds; `None`: it is over.
+    /// How long after the last answer its session goes on with a request, in nanoseconds; `None`: it is over. Asked once of each
+    /// answer that counts as one: where more came behind it than was asked for, its request has failed instead.
     fn next_request_in(&mut self, _connection: &mut Self::Connection) -> Option<u64> {
         None
     }

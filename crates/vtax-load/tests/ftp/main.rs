@@ -274,6 +274,42 @@ fn a_load_may_end_with_its_bytes() {
     assert_eq!(result.counts.unfinished, 0);
 }
 
+/// A load that a full disk kept from moving anything had moved all at once.
+#[test]
+fn a_load_that_ends_with_its_bytes_counts_none_that_failed() {
+    let server = Server::local();
+    let (bytes, mix) = (Bytes::from_mib(3), FtpMix { retr: 0, stor: 1, list: 0 });
+    let size = FileSizes::Fixed(Bytes(100_000));
+    let requests = FtpRequests { mix, size, read_back: 0, bytes: Some(bytes), ..requests() };
+    let session = FtpSession::open(&spec(server.address, requests)).unwrap();
+    std::fs::remove_dir(server.directory.path()).unwrap();
+    let control = Control::new();
+    let result = std::thread::scope(|scope| {
+        let running = scope.spawn(|| session.run_step(&step(Model::Closed), &control));
+        // More than all of them.
+        while control.progress().failed < 100 && !running.is_finished() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::fs::create_dir(server.directory.path()).unwrap();
+        running.join().unwrap().unwrap()
+    });
+    let details = result.details.and_then(|details| details.ftp).expect("details of FTP");
+    assert!(details.stor.failed >= 100 && details.stor.bytes >= bytes.0, "{details:?}");
+    assert!(result.duration < LONGEST, "{:?}", result.duration);
+}
+
+#[test]
+fn a_load_that_ends_with_its_bytes_counts_none_of_its_warm_up() {
+    let server = Server::local();
+    let bytes = Bytes::from_mib(1);
+    let requests = FtpRequests { size: FileSizes::Fixed(Bytes(100_000)), bytes: Some(bytes), ..requests() };
+    let session = FtpSession::open(&spec(server.address, requests)).unwrap();
+    let step = RequestStep { warmup: Nanos::from_millis(500), ..step(Model::Closed) };
+    let result = session.run_step(&step, &Control::new()).unwrap();
+    let details = result.details.and_then(|details| details.ftp).expect("details of FTP");
+    assert!(details.bytes() >= bytes.0 && result.duration < LONGEST, "{:?} {details:?}", result.duration);
+}
+
 #[test]
 fn phases_add_up_to_what_transfers_take() {
     let server = Server::local();

@@ -1,5 +1,6 @@
 //! A target that does what a test tells it to: a disk in memory, answers of its own choice, or none.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -93,6 +94,8 @@ struct Connection {
     initial_r2t: bool,
     stat_sn: u32,
     exp_cmd_sn: u32,
+    /// The number of the last command with each tag.
+    numbers: HashMap<u32, u32>,
 }
 
 struct Pdu {
@@ -109,7 +112,7 @@ impl Pdu {
 impl Connection {
     fn new(fake: Fake, stream: TcpStream, initial_r2t: bool) -> Self {
         stream.set_nodelay(true).unwrap();
-        Self { fake, stream, initial_r2t, stat_sn: 100, exp_cmd_sn: 1 }
+        Self { fake, stream, initial_r2t, stat_sn: 100, exp_cmd_sn: 1, numbers: HashMap::new() }
     }
 
     fn read(&mut self) -> Option<Pdu> {
@@ -152,6 +155,9 @@ impl Connection {
                     }
                 }
                 0x02 => {
+                    // RFC 7143 section 11.5.5: RefCmdSN is the number of the command that is to be aborted.
+                    let named = self.numbers.get(&pdu.word(20));
+                    assert_eq!(named, Some(&pdu.word(32)), "what is aborted was sent with this number");
                     self.fake.aborts.fetch_add(1, Ordering::Relaxed);
                     self.send([0x22, 0x80, 0, 0], &[(16, pdu.word(16))], &[], true)?;
                 }
@@ -184,6 +190,7 @@ impl Connection {
     fn command(&mut self, pdu: &Pdu) -> Option<()> {
         assert_eq!(pdu.word(24), self.exp_cmd_sn, "commands are numbered one by one");
         self.exp_cmd_sn += 1;
+        self.numbers.insert(pdu.word(16), pdu.word(24));
         let cdb = &pdu.header[32..48];
         let tag = pdu.word(16);
         match cdb[0] {

@@ -485,6 +485,8 @@ impl Login {
                     agreed.send_segment = number("MaxRecvDataSegmentLength", value, 512..=(1 << 24) - 1)?;
                 }
                 "MaxBurstLength" => agreed.burst = number("MaxBurstLength", value, 512..=limits.burst)?,
+                // A target whose other answers rule such data out has no use for its length (RFC 7143 sections 6.2 and 13.14).
+                "FirstBurstLength" if value == "Irrelevant" => {}
                 "FirstBurstLength" => {
                     agreed.first_burst = number("FirstBurstLength", value, 512..=limits.first_burst)?;
                 }

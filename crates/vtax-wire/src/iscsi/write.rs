@@ -173,12 +173,14 @@ impl Writer {
         self.pdu(out, header, &[]);
     }
 
-    /// A task management request about the task `referenced`; it is immediate.
+    /// A task management request about the task with the tag `referenced`, whose command had the number `ref_cmd_sn`; it is
+    /// immediate.
     pub fn manage(
         self,
         out: &mut Vec<u8>,
         (function, lun): (TaskFunction, u64),
-        (tag, referenced): (u32, u32),
+        tag: u32,
+        (referenced, ref_cmd_sn): (u32, u32),
         (cmd_sn, exp_stat_sn): (u32, u32),
     ) {
         let header = Header::new(0x42, 0x80 | function as u8)
@@ -186,7 +188,9 @@ impl Writer {
             .word(16, tag)
             .word(20, referenced)
             .word(24, cmd_sn)
-            .word(28, exp_stat_sn);
+            .word(28, exp_stat_sn)
+            // By it a target that hasn't seen the command knows that it is never to come (RFC 7143 section 11.5.5).
+            .word(32, ref_cmd_sn);
         self.pdu(out, header, &[]);
     }
 

@@ -53,7 +53,7 @@ pub(super) struct Job<'a> {
     /// Which of those files are stored by this generator, and how many these are.
     pub(super) part: Part,
     pub(super) own_files: u32,
-    /// Bytes of files whose transfers have begun, of all workers.
+    /// Bytes of files whose transfers have begun and haven't failed, of all workers, as far as they are recorded.
     pub(super) begun: &'a AtomicU64,
     pub(super) window: Window,
     /// How long ends are waited for after the window's.
@@ -61,6 +61,14 @@ pub(super) struct Job<'a> {
     pub(super) timeout: u64,
     /// CLOCK_MONOTONIC at the start of the load.
     pub(super) epoch: Nanos,
+}
+
+impl Job<'_> {
+    /// What a transfer adds to the bytes with which a load may end: those of its file, unless it belongs to the warm-up.
+    fn bytes_of(&self, transfer: &Transfer) -> u64 {
+        let counts = transfer.kind != Kind::List && transfer.start >= self.window.from;
+        if counts { transfer.size } else { 0 }
+    }
 }
 
 /// What one worker found.
@@ -355,10 +363,8 @@ impl<'a> Worker<'a> {
             return self.say_good_bye(id);
         };
         let now = self.time.now;
-        if transfer.kind != Kind::List {
-            self.job.begun.fetch_add(transfer.size, Relaxed);
-        }
         transfer.start = start;
+        self.job.begun.fetch_add(self.job.bytes_of(&transfer), Relaxed);
         transfer.marks = Marks { begun: now, ..Marks::default() };
         if self.job.fill.is_some() && self.slots[id as usize].pending.is_none() {
             self.recorder.started(start, None);
@@ -465,6 +471,10 @@ impl<'a> Worker<'a> {
             }
         }
         if let Some(transfer) = &slot.transfer {
+            if outcome != Outcome::Ok {
+                // Others have to move them.
+                self.job.begun.fetch_sub(self.job.bytes_of(transfer), Relaxed);
+            }
             self.tally.transferred(transfer, outcome, now);
             if slot.arrival.is_none() {
                 self.recorder.ended(transfer.start, now, outcome, code);

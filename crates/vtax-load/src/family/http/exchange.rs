@@ -67,14 +67,31 @@ pub(super) struct Dialog {
     held: Vec<u8>,
     /// The body waits for the server's word.
     waits: bool,
-    /// When the request was sent, and when the first byte of its answer came; 0: not yet.
+    /// When the request was written or, once its first piece is away, when that left.
     sent: u64,
+    away: bool,
+    /// When the first byte of its answer came; 0: not yet.
     heard: u64,
     /// Bytes of the answer's body so far, and those of its heads.
     pub(super) length: u64,
     head_length: u64,
     pub(super) head: Vec<u8>,
     body: Vec<u8>,
+    /// What was made of the answer, until the engine takes it.
+    over: Option<Over>,
+}
+
+/// What was made of an answer. What comes behind it may still make its request a failed one.
+#[derive(Debug)]
+struct Over {
+    /// The request's number, where they are told apart.
+    number: Option<usize>,
+    /// The answer was as expected.
+    right: bool,
+    /// It was the echo of a message.
+    message: bool,
+    /// The session goes on.
+    goes_on: bool,
 }
 
 /// A session, which may outlive its connection.
@@ -181,7 +198,7 @@ impl Dialogue for Exchange {
         dialog.session.reopen(&self.ready);
         let ready = &self.ready;
         let request = dialog.session.request(ready);
-        dialog.begin(request);
+        dialog.begin(request, self.now);
         request.write_head(&dialog.session.values, out);
         if !dialog.session.cookies.is_empty() {
             for (number, (name, value)) in dialog.session.cookies.iter().enumerate() {
@@ -302,15 +319,14 @@ impl Dialogue for Exchange {
         Some(self.answered(dialog, response))
     }
 
-    fn closed(&mut self, dialog: &mut Dialog) {
-        if dialog.asked {
-            // What it asked has failed, and with it the session.
-            dialog.session.active = false;
-            dialog.session.pause = None;
-            if self.now >= self.from {
-                self.found.broken_sessions += 1;
-            }
+    fn requests_failed(&mut self, dialog: &mut Dialog) {
+        // An answer that had come is none, as more came behind it than was asked for.
+        let answered = dialog.over.take().is_some();
+        let session = &mut dialog.session;
+        if (session.active || answered) && self.now >= self.from {
+            self.found.broken_sessions += 1;
         }
+        (session.active, session.pause) = (false, None);
     }
 
     fn end(&mut self, dialog: &mut Dialog) -> Result<Option<Answer>, Outcome> {
@@ -343,8 +359,8 @@ impl Dialogue for Exchange {
         if !dialog.asked {
             return;
         }
-        if dialog.sent == 0 {
-            dialog.sent = self.now.max(1);
+        if !std::mem::replace(&mut dialog.away, true) && dialog.heard == 0 {
+            dialog.sent = self.now;
         }
         if dialog.socket.is_some() {
             if dialog.left > 0 {
@@ -365,18 +381,21 @@ impl Dialogue for Exchange {
     }
 
     fn next_request_in(&mut self, dialog: &mut Dialog) -> Option<u64> {
+        if let Some(over) = dialog.over.take() {
+            self.write_down(dialog, &over);
+        }
         dialog.session.pause.take()
     }
 }
 
 impl Dialog {
-    /// A request begins.
-    pub(super) fn begin(&mut self, request: &Request) {
+    /// A request begins, written `now`. An answer may be there before its first piece has left.
+    pub(super) fn begin(&mut self, request: &Request, now: u64) {
         if request.is_head {
             self.scanner.expect_no_body();
         }
         self.asked = true;
-        (self.sent, self.heard, self.left) = (0, 0, 0);
+        (self.sent, self.away, self.heard, self.left) = (now, false, 0, 0);
         (self.length, self.head_length) = (0, 0);
         self.held.clear();
         self.head.clear();
@@ -467,41 +486,16 @@ impl Exchange {
         keep: bool,
     ) -> Answer {
         let request = dialog.session.request(ready);
-        let recorded = dialog.sent >= self.from;
-        if recorded {
-            self.found.body_bytes += dialog.length;
-            self.found.head_bytes += dialog.head_length;
-            if dialog.sent > 0 {
-                self.found.response.record(Nanos(dialog.heard.saturating_sub(dialog.sent)));
-            }
-            self.found.transfer.record(Nanos(self.now.saturating_sub(dialog.heard)));
-        }
         dialog.asked = false;
         let session = &mut dialog.session;
         let goes_on = judged.is_ok() && session.advance(ready);
         if goes_on {
             session.pause = Some(session.request(ready).think);
         } else {
-            session.active = false;
+            (session.active, session.pause) = (false, None);
         }
-        if recorded {
-            match &judged {
-                Ok(()) => {
-                    self.found.sessions += u64::from(!goes_on);
-                    self.found.messages += u64::from(matches!(request.part, Part::Messages(_)));
-                }
-                Err(_) => self.found.broken_sessions += 1,
-            }
-            if let Some(found) = request.number.and_then(|number| self.found.requests.get_mut(number)) {
-                match &judged {
-                    Ok(()) => {
-                        found.ok += 1;
-                        found.times.record(Nanos(self.now.saturating_sub(dialog.sent)));
-                    }
-                    Err(_) => found.failed += 1,
-                }
-            }
-        }
+        let message = matches!(request.part, Part::Messages(_));
+        dialog.over = Some(Over { number: request.number, right: judged.is_ok(), message, goes_on });
         let outcome = match judged {
             Ok(()) => Outcome::Ok,
             Err(Wrong { outcome, why }) => {
@@ -510,6 +504,31 @@ impl Exchange {
             }
         };
         Answer { outcome, status, keep }
+    }
+
+    /// Writes down what was made of an answer that the engine has taken.
+    fn write_down(&mut self, dialog: &Dialog, over: &Over) {
+        if dialog.sent < self.from {
+            return;
+        }
+        let found = &mut self.found;
+        found.body_bytes += dialog.length;
+        found.head_bytes += dialog.head_length;
+        found.response.record(Nanos(dialog.heard.saturating_sub(dialog.sent)));
+        found.transfer.record(Nanos(self.now.saturating_sub(dialog.heard)));
+        if over.right {
+            found.sessions += u64::from(!over.goes_on);
+            found.messages += u64::from(over.message);
+        } else {
+            found.broken_sessions += 1;
+        }
+        let Some(own) = over.number.and_then(|number| found.requests.get_mut(number)) else { return };
+        if over.right {
+            own.ok += 1;
+            own.times.record(Nanos(self.now.saturating_sub(dialog.sent)));
+        } else {
+            own.failed += 1;
+        }
     }
 
     /// The first failure is kept in words.
@@ -678,55 +697,4 @@ fn scalar(value: &serde_json::Value) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_and_chunks_are_written_as_they_are_read() {
-        let mut out = Vec::new();
-        for number in [0, 7, 10, 12_345, u64::MAX] {
-            out.clear();
-            decimal(number, &mut out);
-            assert_eq!(String::from_utf8(out.clone()).unwrap(), number.to_string());
-        }
-        out.clear();
-        put_text(b"hello", true, &mut out);
-        assert_eq!(out, b"5\r\nhello\r\n0\r\n\r\n");
-        out.clear();
-        put_chunk(&[b'x'; 256], &mut out);
-        assert!(out.starts_with(b"100\r\nxx") && out.ends_with(b"x\r\n"));
-    }
-
-    #[test]
-    fn cookies_are_set_changed_and_taken_back() {
-        let mut cookies = Vec::new();
-        let head =
-            b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1; Path=/\r\nset-cookie:b=2\r\nSet-Cookie: none\r\n\r\n";
-        take_cookies(head, &mut cookies);
-        assert_eq!(cookies, [(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"2".to_vec())]);
-        take_cookies(
-            b"HTTP/1.1 200 OK\r\nSet-Cookie: a=; Max-Age=0\r\nSet-Cookie: b=3\r\n\r\n",
-            &mut cookies,
-        );
-        assert_eq!(cookies, [(b"b".to_vec(), b"3".to_vec())]);
-    }
-
-    #[test]
-    fn fields_are_found_whatever_their_case() {
-        let head = b"HTTP/1.1 200 OK\r\nX-One:  a b \r\nContent-Encoding: GZIP\r\n\r\n";
-        assert_eq!(field(head, b"x-one"), Some(&b"a b"[..]));
-        assert_eq!(field(head, b"http/1.1 200 ok"), None);
-        assert_eq!(field(head, b"x-two"), None);
-    }
-
-    #[test]
-    fn what_isnt_decoded_is_an_error() {
-        let mut out = Vec::new();
-        assert!(decode(b"gzip", b"nonsense", &mut out).is_err_and(|wrong| wrong.outcome == Outcome::Corrupt));
-        assert!(decode(b"br", b"", &mut out).is_err_and(|wrong| wrong.outcome == Outcome::Unexpected));
-        let mut zlib = flate2::read::ZlibEncoder::new(&b"hello"[..], flate2::Compression::fast());
-        let mut body = Vec::new();
-        zlib.read_to_end(&mut body).unwrap();
-        assert!(decode(b"deflate", &body, &mut out).is_ok() && out == b"hello");
-    }
-}
+mod tests;

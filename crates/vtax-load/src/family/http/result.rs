@@ -32,7 +32,8 @@ pub struct HttpDetails {
 /// Requests as they are, and sessions of them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HttpExchanges {
-    /// From the last byte of the request's first piece until the first byte of the answer.
+    /// From the last byte of the request's first piece until the first byte of the answer; where that was there before, from the
+    /// request's first byte.
     pub response: LatencyHistogram,
     /// From the first byte of the answer until its last.
     pub transfer: LatencyHistogram,

@@ -262,6 +262,10 @@ impl<D: Dialogue> Dialogue for Layered<D> {
         self.inner.skip(&mut link.inner, bytes)
     }
 
+    fn requests_failed(&mut self, link: &mut Self::Connection) {
+        self.inner.requests_failed(&mut link.inner);
+    }
+
     fn closed(&mut self, link: &mut Self::Connection) {
         if link.connected > 0 && self.is_recorded() {
             self.found.lifetime.record(Nanos(self.now.saturating_sub(link.began)));

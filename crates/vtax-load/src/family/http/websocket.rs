@@ -68,7 +68,7 @@ impl Exchange {
     /// Appends the beginning of a message, or of the end.
     pub(super) fn write_frames(&mut self, dialog: &mut Dialog, ready: &Ready, out: &mut Vec<u8>) {
         let request = dialog.session.request(ready);
-        dialog.begin(request);
+        dialog.begin(request, self.now);
         let start = self.random.random_range(0..PIECE);
         let key = self.key();
         let Some(socket) = &mut dialog.socket else { return };

@@ -155,8 +155,10 @@ pub(crate) struct Attempt {
     pub(crate) cancel: Transaction,
     /// Last digits of the last branch.
     pub(crate) branches: u8,
-    /// Credentials were refused so often.
+    /// The present request was refused so often for its credentials.
     pub(crate) refused: u8,
+    /// The header line with those of the INVITE sent last; empty where it had none.
+    pub(crate) credentials: Vec<u8>,
     /// The INVITE acknowledged last: branch and CSeq, for ACKs sent again.
     pub(crate) acknowledged: (u8, u32),
     pub(crate) dialog: Dialog,
@@ -203,6 +205,7 @@ impl Attempt {
             cancel: Transaction::default(),
             branches: 0,
             refused: 0,
+            credentials: Vec::new(),
             acknowledged: (0, 0),
             dialog: Dialog::default(),
             auth: Auth::default(),
@@ -229,9 +232,11 @@ impl Attempt {
         let mut fresh = Self { generation, ..Self::vacant() };
         std::mem::swap(&mut fresh.dialog, &mut self.dialog);
         std::mem::swap(&mut fresh.auth, &mut self.auth);
+        std::mem::swap(&mut fresh.credentials, &mut self.credentials);
         std::mem::swap(&mut fresh.reply, &mut self.reply);
         fresh.dialog.clear();
         fresh.auth.clear();
+        fresh.credentials.clear();
         fresh.reply.clear();
         *self = fresh;
     }

@@ -46,6 +46,12 @@ impl Auth {
         Some(())
     }
 
+    /// Another request answers the same challenge, where there is one: its count is that of the requests sent with this nonce
+    /// (RFC 7616 section 3.4). One that is only sent again is the same request.
+    pub(crate) fn answer_again(&mut self) {
+        self.count += u32::from(self.count > 0);
+    }
+
     pub(crate) fn realm(&self) -> &[u8] {
         &self.text[..usize::from(self.realm_end)]
     }
@@ -186,6 +192,19 @@ mod tests {
         again.clear();
         kept.recall(1, &mut again);
         assert_eq!(again.count, 0);
+    }
+
+    #[test]
+    fn each_request_with_a_nonce_has_a_count_of_its_own() {
+        let mut auth = Auth::default();
+        auth.answer_again();
+        assert_eq!(auth.count, 0, "there is no challenge");
+        for nonce in [b"one", b"two"] {
+            auth.meet(&challenge(nonce, None), false).unwrap();
+            assert_eq!(auth.count, 1);
+            auth.answer_again();
+            assert_eq!(auth.count, 2);
+        }
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl UserAgents {
             let offered = message.header(name).is_some();
             return self.end(slot, Some(if offered { Cause::Challenge } else { Cause::Status(status) }));
         };
-        // Credentials made for a challenge of this attempt are wrong, unless its nonce went stale.
+        // Credentials made for a challenge of this request are wrong, unless its nonce went stale.
         if refused >= CHALLENGES_MAX || (refused > 0 && !challenge.stale) {
             return self.end(slot, Some(Cause::Status(status)));
         }
@@ -172,7 +172,7 @@ impl UserAgents {
         if method == Method::Register && refused == 0 {
             self.measured(slot, SipMetric::Reg1, sent);
         }
-        self.ask(slot, method);
+        self.begin_transaction(slot, method);
     }
 
     /// The final answer to REGISTER.

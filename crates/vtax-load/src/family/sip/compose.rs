@@ -183,21 +183,26 @@ impl Composer {
         uri
     }
 
-    /// The request that the attempt's transaction is about.
+    /// The request that the attempt's transaction is about. Of an INVITE the attempt keeps the credentials, for the ACK.
     pub(crate) fn request(
         &mut self,
         setup: &Setup,
         sender: &Sender,
         out: &mut Vec<u8>,
         slot: u32,
-        attempt: &Attempt,
+        attempt: &mut Attempt,
     ) {
         let transaction = &attempt.transaction;
         let method = transaction.method;
         let numbers = (transaction.branch, transaction.cseq);
-        let uri = self.head(setup, sender, out, (slot, attempt), method, numbers);
+        let uri = self.head(setup, sender, out, (slot, &*attempt), method, numbers);
+        let credentials = out.len();
         if attempt.auth.count > 0 {
-            self.credentials(setup, out, (slot, attempt), method, uri);
+            self.credentials(setup, out, (slot, &*attempt), method, uri);
+        }
+        if method == Method::Invite {
+            attempt.credentials.clear();
+            attempt.credentials.extend_from_slice(&out[credentials..]);
         }
         match method {
             Method::Register => {
@@ -237,7 +242,8 @@ impl Composer {
     }
 
     /// ACK for the 2xx that made or changed the attempt's dialog: a transaction of its own. Its
-    /// branch is that of the INVITE with another last letter.
+    /// branch is that of the INVITE with another last letter, its credentials are the INVITE's as they
+    /// were (RFC 3261 section 13.2.2.4).
     pub(crate) fn acknowledge(
         &self,
         setup: &Setup,
@@ -248,6 +254,7 @@ impl Composer {
     ) {
         let (branch, cseq) = attempt.acknowledged;
         self.head(setup, sender, out, (slot, attempt), Method::Ack, (branch | ACK_BRANCH, cseq));
+        out.extend_from_slice(&attempt.credentials);
         out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
     }
 

@@ -221,7 +221,7 @@ impl UserAgents {
             self.kept.recall(caller.0, &mut attempt.auth);
         }
         self.at(slot).begun = self.now;
-        self.ask(slot, method);
+        self.begin_transaction(slot, method);
     }
 
     /// Draws caller and callee, each with the pool it came from; the callee is [`NONE`] where the
@@ -246,8 +246,16 @@ impl UserAgents {
         Some(((caller, from), (callee, pool)))
     }
 
-    /// Begins a transaction: the caller's next request.
+    /// The caller's next request in its attempt.
     pub(crate) fn ask(&mut self, slot: u32, method: Method) {
+        let attempt = self.at(slot);
+        attempt.refused = 0;
+        attempt.auth.answer_again();
+        self.begin_transaction(slot, method);
+    }
+
+    /// Begins the transaction of a request, with the credentials that there are.
+    pub(crate) fn begin_transaction(&mut self, slot: u32, method: Method) {
         let (now, t1, life, repeats) = (self.now, self.setup.t1, self.setup.life, self.setup.repeats);
         if method == Method::Register {
             // Below 2^31 (RFC 3261 section 8.1.1.5).
@@ -278,7 +286,8 @@ impl UserAgents {
         self.traffic.requests_sent += 1;
         let Self { setup, attempts, composer, lines, unmatched, now, in_bundles, .. } = self;
         let line = &mut lines[line];
-        line.send(slot, |sender, out| composer.request(setup, sender, out, slot, &attempts[slot as usize]));
+        let attempt = &mut attempts[slot as usize];
+        line.send(slot, |sender, out| composer.request(setup, sender, out, slot, attempt));
         if line.is_full() {
             line.flush(*now, *in_bundles, unmatched);
         }

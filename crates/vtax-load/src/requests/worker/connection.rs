@@ -352,7 +352,11 @@ impl<D: Dialogue> Worker<'_, D> {
             // Nothing is under way; its session goes on with another connection.
             return self.close(id, true);
         }
-        let early = early || !self.slots.get(id).unsent.is_empty();
+        let slot = self.slots.get(id);
+        let early = early || !slot.unsent.is_empty();
+        if slot.under_way > 0 {
+            self.dialogue.requests_failed(&mut slot.dialogue);
+        }
         while let Some(start) = self.pop(id) {
             self.recorder.ended(start, self.time.now, outcome, 0);
         }

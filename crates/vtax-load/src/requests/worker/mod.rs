@@ -389,20 +389,24 @@ mod tests {
     use super::*;
     use crate::requests::Outcome;
 
-    /// Two requests may be under way on a connection.
+    /// Two requests may be under way on a connection, which counts how often they failed.
     struct Two;
 
     impl Dialogue for Two {
-        type Connection = ();
+        type Connection = u32;
 
         fn depth(&self) -> u32 {
             2
         }
 
-        fn write(&mut self, _: &mut (), _: bool, _: &mut Vec<u8>) {}
+        fn write(&mut self, _: &mut u32, _: bool, _: &mut Vec<u8>) {}
 
-        fn read(&mut self, _: &mut (), bytes: &[u8]) -> Result<Taken, Outcome> {
+        fn read(&mut self, _: &mut u32, bytes: &[u8]) -> Result<Taken, Outcome> {
             Ok(Taken { bytes: bytes.len(), answer: None })
+        }
+
+        fn requests_failed(&mut self, failures: &mut u32) {
+            *failures += 1;
         }
     }
 
@@ -448,6 +452,18 @@ mod tests {
         worker.slots.pop(id);
         worker.list_again(id);
         assert_eq!((worker.available_since, worker.is_available()), (90, true));
+    }
+
+    /// Where no connection could be made at once, a session went on as if nothing had been.
+    #[test]
+    fn a_dialogue_is_told_of_requests_that_find_no_connection() {
+        // TCP has no connections to all hosts.
+        let job = Job { target: ([255, 255, 255, 255], 1).into(), ..job() };
+        let control = Control::new();
+        let mut worker = worker(&job, &control, 1);
+        let id = worker.free.pop().unwrap();
+        assert!(!worker.begin(id, 10, None));
+        assert_eq!((worker.slots.get(id).under_way, worker.slots.get(id).dialogue), (0, 1));
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(super) struct Task {
     blocks: u32,
     /// Bytes that arrived.
     moved: u32,
+    /// Number of its command, once it is sent.
+    cmd_sn: u32,
 }
 
 /// What was sent and received, in numbers.
@@ -116,16 +118,17 @@ impl IscsiTarget {
             block: begin / block_bytes,
             blocks: (length / block_bytes) as u32,
             moved: 0,
+            cmd_sn: 0,
         })
     }
 
     /// Asks the target to give a command up. Its late answers are told by their tag.
     fn abort(&mut self, slot: u16) {
-        let Some(link) = &self.base.link else { return };
-        let (tag, lun) = (self.base.slots.tag(slot), self.lun);
-        let (function, tags) = (TaskFunction::AbortTask, (OTHER_TAG | tag, tag));
+        let (Some(link), Some(task)) = (&self.base.link, self.base.slots.task(slot)) else { return };
+        let (tag, about) = (self.base.slots.tag(slot), (TaskFunction::AbortTask, self.lun));
+        let numbers = (link.cmd_sn, link.exp_stat_sn);
         self.base.outgoing.append(|own| {
-            link.writer.manage(own, (function, lun), tags, (link.cmd_sn, link.exp_stat_sn));
+            link.writer.manage(own, about, OTHER_TAG | tag, (tag, task.cmd_sn), numbers);
         });
         self.counts.aborts += 1;
     }
@@ -169,7 +172,9 @@ impl Rounds for IscsiTarget {
         let Some(link) = &mut self.base.link else { return };
         while link.window_open() {
             let Some(slot) = self.base.pending.pop_front() else { break };
-            let Some(task) = self.base.slots.task(slot) else { continue };
+            let Some(task) = self.base.slots.task_mut(slot) else { continue };
+            task.cmd_sn = link.cmd_sn;
+            let task = *task;
             let tag = self.base.slots.issue(slot);
             let (length, kind) = (task.blocks * self.unit.block_bytes, task.operation.kind);
             let cdb = match kind {
@@ -194,7 +199,7 @@ impl Rounds for IscsiTarget {
                 writes,
                 unsolicited: unasked > immediate,
                 attributes: Attributes::Simple,
-                cmd_sn: link.cmd_sn,
+                cmd_sn: task.cmd_sn,
                 exp_stat_sn: link.exp_stat_sn,
                 cdb,
             };

@@ -1,0 +1,147 @@
+//! Sessions as the engine leads them, and the parts of requests and answers.
+
+use vtax_plan::model::{HttpScript, HttpSessionPlan, HttpStep};
+
+use super::super::HttpRequests;
+use super::*;
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+/// Sessions of these targets, recorded from then on.
+fn sessions(targets: &[&str], from: u64) -> Exchange {
+    let steps = targets.iter().map(|target| HttpStep::get(target)).collect();
+    let script = HttpScript {
+        sessions: vec![HttpSessionPlan { weight: 1, steps }],
+        zipf: None,
+        compression: HttpCompression::None,
+        cookies: false,
+    };
+    let requests = HttpRequests { script: Some(Box::new(script)), ..HttpRequests::get("/", "test") };
+    Exchange::new(Arc::new(Ready::new(&requests).unwrap()), 1, from)
+}
+
+/// The next request.
+fn next(exchange: &mut Exchange, dialog: &mut Dialog) -> String {
+    let mut out = Vec::new();
+    exchange.write(dialog, false, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// What was written down.
+fn found(mut exchange: Exchange) -> HttpExchanges {
+    let details = exchange.details().and_then(|details| details.http).unwrap();
+    details.exchanges.unwrap()
+}
+
+/// Such a session went on with the next arrival, and began another one at its end that no arrival had asked for.
+#[test]
+fn a_session_is_over_where_more_comes_than_was_asked_for() {
+    let mut exchange = sessions(&["/one", "/two"], 0);
+    let mut dialog = Dialog::default();
+    assert!(next(&mut exchange, &mut dialog).starts_with("GET /one "));
+    let taken = exchange.read(&mut dialog, &[OK, b"more"].concat()).unwrap();
+    assert!(taken.answer.is_some() && taken.bytes == OK.len());
+    // What the engine does with the rest.
+    exchange.requests_failed(&mut dialog);
+    exchange.closed(&mut dialog);
+    exchange.renew(&mut dialog);
+    assert_eq!(exchange.next_request_in(&mut dialog), None, "nothing follows by itself");
+    assert!(next(&mut exchange, &mut dialog).starts_with("GET /one "));
+    let found = found(exchange);
+    let counts = (found.broken_sessions, found.sessions, found.requests[0].ok, found.response.len());
+    assert_eq!(counts, (1, 0, 0, 0), "the answer was none");
+}
+
+#[test]
+fn a_session_is_over_where_its_next_connection_cant_be_made() {
+    let mut exchange = sessions(&["/one", "/two"], 0);
+    let mut dialog = Dialog::default();
+    // Without a request there is no session yet.
+    exchange.requests_failed(&mut dialog);
+    assert!(next(&mut exchange, &mut dialog).starts_with("GET /one "));
+    assert!(exchange.read(&mut dialog, OK).unwrap().answer.is_some());
+    assert_eq!(exchange.next_request_in(&mut dialog), Some(0));
+    // The server ends the connection in the pause.
+    exchange.closed(&mut dialog);
+    exchange.renew(&mut dialog);
+    exchange.requests_failed(&mut dialog);
+    assert!(next(&mut exchange, &mut dialog).starts_with("GET /one "));
+    let found = found(exchange);
+    assert_eq!((found.broken_sessions, found.requests[0].ok), (1, 1));
+}
+
+/// It was left out, or took all the time since the load's epoch where there was no warm-up.
+#[test]
+fn an_answer_before_its_request_has_left_counts_from_when_that_was_written() {
+    let mut exchange = sessions(&["/"], 50);
+    let mut dialog = Dialog::default();
+    exchange.set_now(100);
+    next(&mut exchange, &mut dialog);
+    exchange.set_now(130);
+    assert!(exchange.read(&mut dialog, OK).unwrap().answer.is_some());
+    assert_eq!(exchange.next_request_in(&mut dialog), None);
+    let found = found(exchange);
+    assert_eq!((found.requests[0].ok, found.sessions), (1, 1));
+    assert_eq!((found.requests[0].times.max(), found.response.max()), (Nanos(30), Nanos(30)));
+}
+
+#[test]
+fn an_answer_counts_from_when_the_first_piece_of_its_request_has_left() {
+    let mut exchange = sessions(&["/"], 50);
+    let mut dialog = Dialog::default();
+    exchange.set_now(100);
+    next(&mut exchange, &mut dialog);
+    for now in [110, 120] {
+        exchange.set_now(now);
+        exchange.write_besides(&mut dialog, &mut Vec::new());
+    }
+    exchange.set_now(130);
+    assert!(exchange.read(&mut dialog, OK).unwrap().answer.is_some());
+    exchange.next_request_in(&mut dialog);
+    assert_eq!(found(exchange).response.max(), Nanos(20));
+}
+
+#[test]
+fn numbers_and_chunks_are_written_as_they_are_read() {
+    let mut out = Vec::new();
+    for number in [0, 7, 10, 12_345, u64::MAX] {
+        out.clear();
+        decimal(number, &mut out);
+        assert_eq!(String::from_utf8(out.clone()).unwrap(), number.to_string());
+    }
+    out.clear();
+    put_text(b"hello", true, &mut out);
+    assert_eq!(out, b"5\r\nhello\r\n0\r\n\r\n");
+    out.clear();
+    put_chunk(&[b'x'; 256], &mut out);
+    assert!(out.starts_with(b"100\r\nxx") && out.ends_with(b"x\r\n"));
+}
+
+#[test]
+fn cookies_are_set_changed_and_taken_back() {
+    let mut cookies = Vec::new();
+    let head = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1; Path=/\r\nset-cookie:b=2\r\nSet-Cookie: none\r\n\r\n";
+    take_cookies(head, &mut cookies);
+    assert_eq!(cookies, [(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"2".to_vec())]);
+    take_cookies(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=; Max-Age=0\r\nSet-Cookie: b=3\r\n\r\n", &mut cookies);
+    assert_eq!(cookies, [(b"b".to_vec(), b"3".to_vec())]);
+}
+
+#[test]
+fn fields_are_found_whatever_their_case() {
+    let head = b"HTTP/1.1 200 OK\r\nX-One:  a b \r\nContent-Encoding: GZIP\r\n\r\n";
+    assert_eq!(field(head, b"x-one"), Some(&b"a b"[..]));
+    assert_eq!(field(head, b"http/1.1 200 ok"), None);
+    assert_eq!(field(head, b"x-two"), None);
+}
+
+#[test]
+fn what_isnt_decoded_is_an_error() {
+    let mut out = Vec::new();
+    assert!(decode(b"gzip", b"nonsense", &mut out).is_err_and(|wrong| wrong.outcome == Outcome::Corrupt));
+    assert!(decode(b"br", b"", &mut out).is_err_and(|wrong| wrong.outcome == Outcome::Unexpected));
+    let mut zlib = flate2::read::ZlibEncoder::new(&b"hello"[..], flate2::Compression::fast());
+    let mut body = Vec::new();
+    zlib.read_to_end(&mut body).unwrap();
+    assert!(decode(b"deflate", &body, &mut out).is_ok() && out == b"hello");
+}
