@@ -2,6 +2,7 @@
 
 use std::fs::{File, FileType};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -88,7 +89,7 @@ fn converse(
     // Where many hosts' ends share a processor, each is to see the moment before one of them goes on.
     std::thread::yield_now();
     outbox.tell(&FromHost::Begun { at_unix_ns })?;
-    let mut sender = Sender { outbox, number: 0, run: agent.directory.join("run"), journal: 0 };
+    let mut sender = Sender::new(outbox, agent.directory.join("run"));
     let (code, error) = sender.work(agent, &task, child)?;
     sender.record(Vec::new(), &Record::Ended { code, error })?;
     outbox.wait_stored(sender.number)
@@ -104,7 +105,11 @@ fn listen<W: Write>(mut read: impl Read, outbox: &Outbox<W>, start: &std::sync::
     loop {
         match read.read(&mut bytes) {
             Ok(0) => break,
-            Ok(n) => decoder.push(&bytes[..n]),
+            Ok(n) => {
+                // Before a message is whole, which takes a slow line a while: a plan may be long.
+                outbox.hear(|_| ());
+                decoder.push(&bytes[..n]);
+            }
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(_) => break,
         }
@@ -114,14 +119,11 @@ fn listen<W: Write>(mut read: impl Read, outbox: &Outbox<W>, start: &std::sync::
             }
             match serde_json::from_slice::<ToHost>(&frame.payload) {
                 Ok(ToHost::Start { task, at_unix_ns }) => {
-                    outbox.hear(|_| ());
                     // The main thread takes one task only, and may be gone already.
                     let _ = start.send((task, at_unix_ns));
                 }
                 Ok(ToHost::Beat { at_unix_ns }) => {
-                    outbox.hear(|_| ());
-                    // Where this can't be written, nothing can, and the lease runs out.
-                    let _ = outbox.tell(&FromHost::Beat { of_unix_ns: at_unix_ns, at_unix_ns: unix_ns() });
+                    outbox.tell_if_idle(&FromHost::Beat { of_unix_ns: at_unix_ns, at_unix_ns: unix_ns() });
                 }
                 Ok(ToHost::Stored { record }) => outbox.hear(|heard| heard.stored = heard.stored.max(record)),
                 Ok(ToHost::Stop) => outbox.hear(|heard| heard.stop = true),
@@ -156,9 +158,15 @@ struct Sender<'a, W> {
     run: PathBuf,
     /// How much of the journal was sent.
     journal: u64,
+    /// When provenance was written that was sent last, and its length.
+    provenance: Option<(i64, i64, u64)>,
 }
 
-impl<W: Write> Sender<'_, W> {
+impl<'a, W: Write> Sender<'a, W> {
+    fn new(outbox: &'a Outbox<W>, run: PathBuf) -> Self {
+        Self { outbox, number: 0, run, journal: 0, provenance: None }
+    }
+
     /// Starts vtax and sends what it stores; its exit code and its last error.
     fn work(
         &mut self,
@@ -223,7 +231,8 @@ impl<W: Write> Sender<'_, W> {
         Ok(command)
     }
 
-    /// Sends whole new lines of the journal, before each that makes a trial count the trial's files.
+    /// Sends whole new lines of the journal, before each that makes a trial count the trial's files, and before all of them what is
+    /// known of the run by now: a host that is lost tells nothing more.
     fn send_news(&mut self) -> Result<(), HostsError> {
         let path = self.run.join("journal.jsonl");
         let Ok(mut journal) = File::open(&path) else { return Ok(()) };
@@ -237,10 +246,10 @@ impl<W: Write> Sender<'_, W> {
             return Ok(());
         }
         if self.journal == 0 {
-            for name in ["plan.yaml", "provenance.json", "calibration.json"] {
-                self.send_file(name)?;
-            }
+            self.send_file("plan.yaml")?;
+            self.send_file("calibration.json")?;
         }
+        self.send_provenance()?;
         for line in bytes.split_inclusive(|b| *b == b'\n') {
             let known: Line = serde_json::from_slice(line).unwrap_or_default();
             if known.event == "trial-ended" {
@@ -258,6 +267,20 @@ impl<W: Write> Sender<'_, W> {
                 self.outbox.tell(&FromHost::Told { text })?;
             }
         }
+        Ok(())
+    }
+
+    /// Sends provenance unless it is what was sent last.
+    fn send_provenance(&mut self) -> Result<(), HostsError> {
+        const NAME: &str = "provenance.json";
+        // Of before it is read: what is written meanwhile is sent again.
+        let meta = std::fs::metadata(self.run.join(NAME)).ok();
+        let written = meta.map(|meta| (meta.mtime(), meta.mtime_nsec(), meta.len()));
+        if written == self.provenance {
+            return Ok(());
+        }
+        self.send_file(NAME)?;
+        self.provenance = written;
         Ok(())
     }
 
@@ -351,10 +374,51 @@ fn last_error(log: &Path) -> Option<String> {
 #[cfg(test)]
 pub(crate) fn sent(run: &Path, meanwhile: impl FnOnce()) -> Vec<u8> {
     let outbox = Outbox::new(Vec::new());
-    let mut sender = Sender { outbox: &outbox, number: 0, run: run.to_owned(), journal: 0 };
+    let mut sender = Sender::new(&outbox, run.to_owned());
     sender.send_news().expect("it can be read");
     meanwhile();
     sender.send_rest().expect("it can be read");
     sender.record(Vec::new(), &Record::Ended { code: Some(0), error: None }).expect("there is room");
     outbox.into_stream()
+}
+
+/// What is sent of a run whose host is lost: its news now, and those after each of these `events`.
+#[cfg(test)]
+pub(crate) fn sent_before_it_was_lost(run: &Path, events: &[&dyn Fn()]) -> Vec<u8> {
+    let outbox = Outbox::new(Vec::new());
+    let mut sender = Sender::new(&outbox, run.to_owned());
+    sender.send_news().expect("it can be read");
+    for event in events {
+        event();
+        sender.send_news().expect("it can be read");
+    }
+    outbox.into_stream()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::outbox::{SlowLine, frame};
+
+    /// Who waited to answer a beat couldn't hear the next ones, and its lease would run out while a slow line takes a record.
+    #[test]
+    fn beats_are_heard_while_a_slow_line_takes_a_record() {
+        let (begun, has_begun) = channel();
+        let (let_go, go_on) = channel();
+        let outbox = Arc::new(Outbox::new(SlowLine { begun, go_on }));
+        let other = outbox.clone();
+        let piece = Record::Ended { code: None, error: None };
+        let sending = std::thread::spawn(move || other.send(1, Vec::new(), &piece));
+        has_begun.recv().unwrap();
+        let beat = |at_unix_ns| ToHost::Beat { at_unix_ns };
+        let said = [beat(1), ToHost::Stored { record: 1 }, beat(2)];
+        let said: Vec<u8> = said.iter().flat_map(|message| frame(Kind::Request, 0, message)).collect();
+        listen(&said[..], &outbox, &channel().0);
+        assert!(!sending.is_finished(), "it was waited for");
+        outbox.wait_stored(1).unwrap();
+        let_go.send(()).unwrap();
+        sending.join().unwrap().unwrap();
+    }
 }

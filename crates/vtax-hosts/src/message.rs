@@ -15,11 +15,14 @@ use serde::{Deserialize, Serialize};
 /// 2: files of a trial's later loads (`observation-N`).
 pub const PROTOCOL: u32 = 2;
 
-/// The most bytes of one record.
-pub(crate) const PIECE: usize = 256 << 10;
+/// The most bytes of a record that is sent: on a slow line what else there is to say waits for all of it.
+pub(crate) const PIECE: usize = 32 << 10;
 
-/// Records that are under way without having been acknowledged, at most.
-pub(crate) const WINDOW: u32 = 64;
+/// The most bytes of a record that is taken: so many are sent by earlier versions.
+pub(crate) const MOST_PIECE: usize = 256 << 10;
+
+/// Records that are under way without having been acknowledged, at most: 16 MiB, so that a long way doesn't make a line slow.
+pub(crate) const WINDOW: u32 = 512;
 
 /// What a host is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::agent::{hex, is_of_observation};
 use crate::error::HostsError;
-use crate::message::{PIECE, Record};
+use crate::message::{MOST_PIECE, Record};
 
 /// The most bytes that are taken from one host.
 const MOST_BYTES: u64 = 64 << 30;
@@ -62,7 +62,7 @@ impl Mirror {
     /// Stores a piece. The journal's survive a power failure once this returns, and so does every file that came before.
     pub(crate) fn take(&mut self, bytes: &[u8], record: &Record) -> Result<(), HostsError> {
         let Record::Piece { path, offset, sha256 } = record else { return Ok(()) };
-        if bytes.len() > PIECE || !is_of_a_run(path) {
+        if bytes.len() > MOST_PIECE || !is_of_a_run(path) {
             return Err(wrong(format!("a piece of `{}` that no run has", path.escape_debug())));
         }
         self.bytes += bytes.len() as u64;
@@ -262,6 +262,9 @@ mod tests {
             let text = refused(mirror(), b"x", &piece(path, 0, sha(b"x")));
             assert!(text.contains("no run has"), "{path}: {text}");
         }
+        let most = "x".repeat(MOST_PIECE + 1).into_bytes();
+        assert!(refused(mirror(), &most, &piece("plan.yaml", 0, None)).contains("no run has"));
+        mirror().take(&most[1..], &piece("plan.yaml", 0, None)).unwrap();
         assert!(refused(mirror(), b"x", &piece("plan.yaml", 1, None)).contains("follow each other"));
         assert!(refused(mirror(), b"x", &piece(JOURNAL, 5, None)).contains("follow each other"));
         assert!(refused(mirror(), b"x", &piece("plan.yaml", 0, sha(b"y"))).contains("another content"));

@@ -1,7 +1,8 @@
 //! The host's sending end: frames one at a time, and no more records under way than may be lost.
 
 use std::io::Write;
-use std::sync::{Condvar, Mutex};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -28,6 +29,8 @@ pub(crate) struct Heard {
 #[derive(Debug)]
 pub(crate) struct Outbox<W> {
     stream: Mutex<W>,
+    /// The last record that was sent, or is being sent.
+    sent: AtomicU32,
     heard: Mutex<Heard>,
     changed: Condvar,
 }
@@ -41,7 +44,8 @@ pub(crate) fn frame(kind: Kind, id: u32, message: &impl Serialize) -> Vec<u8> {
 impl<W: Write> Outbox<W> {
     pub(crate) fn new(stream: W) -> Self {
         let heard = Heard { last: Instant::now(), stored: 0, stop: false, closed: false };
-        Self { stream: Mutex::new(stream), heard: Mutex::new(heard), changed: Condvar::new() }
+        let sent = AtomicU32::new(0);
+        Self { stream: Mutex::new(stream), sent, heard: Mutex::new(heard), changed: Condvar::new() }
     }
 
     /// Changes what is known of the other end, and wakes who waits for it.
@@ -72,9 +76,24 @@ impl<W: Write> Outbox<W> {
         self.write(&frame(Kind::Event, 0, event))
     }
 
+    /// Tells it unless records are under way: they say as well that this end is there, and who waited until a slow line has taken all
+    /// of them couldn't listen meanwhile. What can't be told shows as silence.
+    pub(crate) fn tell_if_idle(&self, event: &FromHost) {
+        if lock(&self.heard).stored < self.sent.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut stream = match self.stream.try_lock() {
+            Ok(stream) => stream,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let _ = put(&mut *stream, &frame(Kind::Event, 0, event));
+    }
+
     /// Sends a record once no more than [`WINDOW`] before it are under way.
     pub(crate) fn send(&self, number: u32, bytes: Vec<u8>, record: &Record) -> Result<(), HostsError> {
         self.wait_stored(number.saturating_sub(WINDOW))?;
+        self.sent.store(number, Ordering::SeqCst);
         let mut both = Frame { kind: Kind::Data, id: number, payload: bytes }.encode();
         both.extend(frame(Kind::Reply, number, record));
         self.write(&both)
@@ -99,9 +118,35 @@ impl<W: Write> Outbox<W> {
     }
 
     fn write(&self, bytes: &[u8]) -> Result<(), HostsError> {
-        let mut stream = lock(&self.stream);
-        let written = stream.write_all(bytes).and_then(|()| stream.flush());
+        let written = put(&mut *lock(&self.stream), bytes);
         written.map_err(|e| HostsError::Stream(format!("it can't be written to: {e}")))
+    }
+}
+
+fn put(stream: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
+    stream.write_all(bytes)?;
+    stream.flush()
+}
+
+/// A stream that takes nothing before it is told to, as a slow line does.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct SlowLine {
+    pub(crate) begun: std::sync::mpsc::Sender<()>,
+    pub(crate) go_on: std::sync::mpsc::Receiver<()>,
+}
+
+#[cfg(test)]
+impl Write for SlowLine {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // Whoever waits for either may be gone, and then has failed already.
+        let _ = self.begun.send(());
+        let _ = self.go_on.recv_timeout(Duration::from_secs(60));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -109,7 +154,23 @@ impl<W: Write> Outbox<W> {
 mod tests {
     use std::sync::Arc;
 
+    use vtax_agent::Decoder;
+
     use super::*;
+
+    #[test]
+    fn records_under_way_speak_for_this_end() {
+        let outbox = Outbox::new(Vec::new());
+        let (piece, beat) = (Record::Ended { code: None, error: None }, FromHost::Begun { at_unix_ns: 1 });
+        outbox.send(1, Vec::new(), &piece).unwrap();
+        outbox.tell_if_idle(&beat);
+        outbox.hear(|heard| heard.stored = 1);
+        outbox.tell_if_idle(&beat);
+        let mut decoder = Decoder::default();
+        decoder.push(&outbox.into_stream());
+        let kinds: Vec<Kind> = std::iter::from_fn(|| decoder.next_frame()).map(|frame| frame.kind).collect();
+        assert_eq!(kinds, [Kind::Data, Kind::Reply, Kind::Event]);
+    }
 
     #[test]
     fn a_record_waits_for_room() {

@@ -171,7 +171,8 @@ pub(crate) fn attend(
     };
     let read = std::thread::scope(|scope| {
         scope.spawn(|| shared.beat(task, seat, stop));
-        let read = reader.read(output, &shared);
+        let heard = || *lock(&shared.heard) = Instant::now();
+        let read = reader.read(output, heard, |record| shared.send(&ToHost::Stored { record }));
         shared.over.store(true, Ordering::SeqCst);
         read
     });
@@ -230,10 +231,19 @@ impl<'a> Reader<'a> {
         Self { mirror, told, stored: 0, bytes: None, version: None, known: Arc::default(), ended: None }
     }
 
-    /// Reads to the end of the task or of the stream.
-    fn read(&mut self, mut output: impl Read, shared: &Shared<'_>) -> Result<(), HostsError> {
+    /// Reads to the end of the task or of the stream. Says whenever the host was `heard`, and which record is `stored`.
+    ///
+    /// Any bytes are heard, as a slow line takes a while for a whole frame. That isn't so before the first frame: a login may say
+    /// something too, and vtax has longer to start there.
+    fn read(
+        &mut self,
+        mut output: impl Read,
+        heard: impl Fn(),
+        stored: impl Fn(u32),
+    ) -> Result<(), HostsError> {
         let mut decoder = Decoder::default();
         let mut bytes = vec![0; 64 << 10];
+        let mut has_spoken = false;
         while self.ended.is_none() {
             match output.read(&mut bytes) {
                 Ok(0) => break,
@@ -241,10 +251,16 @@ impl<'a> Reader<'a> {
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(_) => break,
             }
+            if has_spoken {
+                heard();
+            }
             while let Some(frame) = decoder.next_frame() {
-                *lock(&shared.heard) = Instant::now();
+                has_spoken = true;
+                heard();
                 if let Some(record) = self.take(frame)? {
-                    shared.send(&ToHost::Stored { record });
+                    // What a slow disk here took for it was no silence of the host's.
+                    heard();
+                    stored(record);
                 }
             }
         }
@@ -400,6 +416,59 @@ mod tests {
         let bytes = crate::agent::sent(&there, || written(&there, &late));
         assert!(taken(dir.path(), &bytes).unwrap());
         assert!(same(&dir.path().join("run"), &late));
+    }
+
+    /// What is found out of services and programs gets into a run's provenance by and by, and a host may be lost at any moment.
+    #[test]
+    fn a_lost_host_has_the_provenance_of_its_last_news() {
+        let dir = tempfile::tempdir().unwrap();
+        let there = dir.path().join("there");
+        written(&there, &run_with(1));
+        let go_on = || {
+            let mut journal = std::fs::read(there.join("journal.jsonl")).unwrap();
+            journal.extend_from_slice(b"{\"event\":\"note\"}\n");
+            std::fs::write(there.join("journal.jsonl"), journal).unwrap();
+        };
+        let known = [("provenance.json", b"{\"services\":{}}".to_vec())];
+        let learn = || {
+            written(&there, &known);
+            go_on();
+        };
+        let bytes = crate::agent::sent_before_it_was_lost(&there, &[&go_on, &learn, &go_on]);
+        assert!(!taken(dir.path(), &bytes).unwrap(), "it never ended");
+        assert!(same(&dir.path().join("run"), &known));
+        let name = b"provenance.json";
+        let sent = bytes.windows(name.len()).filter(|part| *part == name).count();
+        assert_eq!(sent, 2, "at the beginning, and once it was another");
+    }
+
+    /// Gives a stream's bytes a hundred at a time.
+    struct SlowStream<'a>(&'a [u8]);
+
+    impl Read for SlowStream<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.0.read(&mut buffer[..100])
+        }
+    }
+
+    #[test]
+    fn a_host_on_a_slow_line_is_heard_while_a_frame_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let login = "Welcome. ".repeat(100).into_bytes();
+        let hello = FromHost::Hello { protocol: PROTOCOL, vtax: "9".to_owned(), host: "h".to_owned() };
+        let log = "x".repeat(PIECE).into_bytes();
+        let told = [frame(Kind::Event, 0, &hello), data(1, &log).encode(), reply(1, &line(0)).encode()];
+        let told = told.concat();
+        let heard = std::cell::Cell::new(0_usize);
+        let stored = std::cell::Cell::new(0);
+        let count = || heard.set(heard.get() + 1);
+        let mut reader = reader(dir.path());
+        // A login's words are no sign of vtax, which has longer to start.
+        reader.read(SlowStream(&login), count, |_| ()).unwrap();
+        assert_eq!(heard.get(), 0);
+        reader.read(SlowStream(&told), count, |record| stored.set(record)).unwrap();
+        assert!(heard.get() > PIECE / 100, "{}", heard.get());
+        assert_eq!(stored.get(), 1);
     }
 
     proptest! {

@@ -125,6 +125,7 @@ fn of_line(line: &JournalLine) -> Option<(&'static str, Value)> {
             let data = json!({
                 "index": line.index, "cell": line.cell, "measure": line.measure, "repetition": line.repetition,
                 "valid": valid, "reason": reason, "took_ms": took.0 / 1_000_000,
+                "spent_ms": line.spent().0 / 1_000_000,
             });
             Some(("trial", data))
         }
@@ -229,6 +230,28 @@ mod tests {
         assert_eq!(words(&told), [("4.80".to_owned(), "resumed"), ("5.80".to_owned(), "completed")]);
         std::fs::remove_file(run.join("journal.jsonl")).unwrap();
         assert!(again.look().is_none(), "the run is gone");
+    }
+
+    /// Both trials of a pair are told, each with its own length; together they spent the time of one.
+    #[test]
+    fn a_pair_spends_its_time_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let timings = r#"{"testbed":"1s","service":"1s","measure":"8s","teardown":"0ns"}"#;
+        append(dir.path(), &format!(r#"{{"event":"trial-ended","index":0,"timings":{timings}}}"#));
+        for (index, partner) in [(1, 2), (2, 1)] {
+            let partner = format!(r#"{{"index":{partner},"cell":"vm"}}"#);
+            let line = format!(
+                r#"{{"event":"trial-ended","index":{index},"partner":{partner},"timings":{timings}}}"#
+            );
+            append(dir.path(), &line);
+        }
+        let told = Follower::new(dir.path(), EventId::default()).look().unwrap();
+        let ms = |name: &str| -> Vec<Option<u64>> {
+            told.iter().filter(|t| t.event == "trial").map(|t| t.data[name].as_u64()).collect()
+        };
+        assert_eq!(ms("took_ms"), [Some(10_000); 3]);
+        assert_eq!(ms("spent_ms"), [Some(10_000), Some(5_000), Some(5_000)]);
+        assert!(include_str!("assets/page.js").contains("spend(t.spent_ms)"), "the script adds these up");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who may ask, and how: the `Host` header, the token, what a POST needs, sizes, and what every answer says of itself.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -42,6 +42,8 @@ pub(crate) struct Guard {
     hosts: Vec<String>,
     /// The port, where any address may be asked for by its number.
     any_address: Option<u16>,
+    /// Whether that is the usual port of the scheme, which clients leave out.
+    is_usual_port: bool,
     /// `http://` or `https://`.
     scheme: &'static str,
     /// Name of the cookie: cookies don't know ports, so the port is in it.
@@ -89,6 +91,7 @@ impl Guard {
             token,
             hosts,
             any_address: ip.is_unspecified().then_some(port),
+            is_usual_port: port == usual,
             scheme: if is_tls { "https://" } else { "http://" },
             cookie: format!("vtax-{port}"),
             may_post,
@@ -147,12 +150,17 @@ impl Guard {
         let mut given = headers.get_all(HOST).iter();
         let (Some(host), None) = (given.next(), given.next()) else { return Err(misdirected()) };
         let host = host.to_str().map_err(|_| misdirected())?.to_ascii_lowercase();
-        let by_number = self.any_address.is_some_and(|port| {
-            let address = host.parse::<SocketAddr>().ok();
-            address
-                .is_some_and(|a| a.port() == port && !matches!(a.ip(), IpAddr::V6(v6) if v6.is_unspecified()))
-        });
-        if by_number || self.hosts.contains(&host) { Ok(host) } else { Err(misdirected()) }
+        if self.is_number(&host) || self.hosts.contains(&host) { Ok(host) } else { Err(misdirected()) }
+    }
+
+    /// Whether this asks for one of any addresses by its number. A name never does, whatever it leads to.
+    fn is_number(&self, host: &str) -> bool {
+        let Some(port) = self.any_address else { return false };
+        if self.is_usual_port && address_alone(host).is_some_and(|ip| !ip.is_unspecified()) {
+            return true;
+        }
+        let address = host.parse::<SocketAddr>().ok();
+        address.is_some_and(|a| a.port() == port && !matches!(a.ip(), IpAddr::V6(v6) if v6.is_unspecified()))
     }
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
@@ -194,6 +202,14 @@ impl Guard {
             }
         }
         response
+    }
+}
+
+/// A `Host` that is an address without a port: `192.0.2.7`, `[2001:db8::7]`.
+fn address_alone(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
     }
 }
 
@@ -298,6 +314,40 @@ mod tests {
         let by =
             |host: &str| status(&everywhere, Method::GET, "/", &[("host", host), ("authorization", &bearer)]);
         assert_eq!((by("192.0.2.7:80"), by("localhost"), by("rebound.example:80")), (200, 200, 421));
+    }
+
+    #[test]
+    fn the_usual_port_may_be_left_out_and_names_are_refused_all_the_same() {
+        let asked = |listen: &str, is_tls: bool, host: &str| {
+            let guard = Guard::new(Token::draw().unwrap(), listen.parse().unwrap(), &[], is_tls, false);
+            let bearer = format!("Bearer {}", guard.token.text());
+            status(&guard, Method::GET, "/", &[("host", host), ("authorization", &bearer)])
+        };
+        for (listen, is_tls) in [("0.0.0.0:80", false), ("[::]:80", false), ("[::]:443", true)] {
+            for host in ["192.0.2.7", "[2001:db8::7]", "[::ffff:192.0.2.7]", "127.0.0.1", "localhost"] {
+                assert_eq!(asked(listen, is_tls, host), 200, "{host} on {listen}");
+            }
+            for host in [
+                "rebound.example",
+                "192.0.2.7.rebound.example",
+                "192.0.2",
+                "0x7f000001",
+                "2130706433",
+                "2001:db8::7",
+                "[2001:db8::7",
+                "[192.0.2.7]",
+                "[::1]x",
+                "[]",
+                "192.0.2.7:8093",
+            ] {
+                assert_eq!(asked(listen, is_tls, host), 421, "{host} on {listen}");
+            }
+        }
+        assert_eq!(asked("[::]:80", false, "0.0.0.0"), 421, "that is nobody's address");
+        // Elsewhere a client says the port, and an address of another server's isn't this one's.
+        for (listen, is_tls) in [("0.0.0.0:8093", false), ("0.0.0.0:443", false), ("192.0.2.1:80", false)] {
+            assert_eq!(asked(listen, is_tls, "192.0.2.7"), 421, "{listen}");
+        }
     }
 
     #[test]

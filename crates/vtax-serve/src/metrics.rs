@@ -72,8 +72,9 @@ pub(crate) fn text(app: &App) -> String {
     told.extend(newest.into_iter().filter(|e| !running.iter().any(|r| r.id == e.id)).take(RUNS));
     trials(&mut out, &told);
     progress(app, &mut out, &running);
-    let complete = states.iter().filter(|(_, s)| *s == RunState::Complete).map(|(e, _)| &***e);
-    let complete = newest_of_each(complete);
+    // One that has no summary has no taxes, and must not hide those of an older one.
+    let judged = states.iter().filter(|(e, s)| *s == RunState::Complete && e.stamp.has_summary());
+    let complete = newest_of_each(judged.map(|(e, _)| &***e));
     taxes(app, &mut out, &complete);
     let spent = app.cost.spent();
     for (name, kind, help, value) in [
@@ -170,7 +171,7 @@ fn progress(app: &App, out: &mut Text, running: &[&Entry]) {
 /// A figure of a comparison, where it has it.
 type Gauge = fn(&Comparison) -> Option<f64>;
 
-/// The taxes of the newest complete runs.
+/// The taxes of the newest complete runs that have a summary.
 fn taxes(app: &App, out: &mut Text, runs: &[&Entry]) {
     let summaries: Vec<(&Entry, Summary)> = runs
         .iter()

@@ -51,6 +51,23 @@ fn many_runs_are_listed_and_kept() {
     assert_eq!(lines, COUNT + 1);
 }
 
+/// A run that is copied has its journal before what it is read with, and its journal doesn't change any more.
+#[test]
+fn a_run_whose_files_come_late_is_read_then() {
+    let site = Site::new(|root| {
+        make(&root.join("a"));
+        fs::rename(root.join("a/provenance.json"), root.join("../late")).expect("moved");
+    });
+    assert!(site.list(1).contains("data-state=\"unreadable\""));
+    fs::rename(site.root().join("../late"), site.root().join("a/provenance.json")).expect("moved");
+    let deadline = Instant::now() + PATIENCE;
+    while site.get("/").body.contains("data-state=\"unreadable\"") {
+        assert!(Instant::now() < deadline, "it stays unreadable");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(site.list(1).contains("data-state=\"complete\""));
+}
+
 #[test]
 fn what_changes_is_seen() {
     let site = Site::new(|root| drop(make(&root.join("a"))));

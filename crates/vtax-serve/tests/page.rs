@@ -136,6 +136,40 @@ fn a_history_shows_where_a_figure_changed() {
     assert_eq!(site.get(&asked.replace("of=value", "of=ratio")).status, 400);
 }
 
+/// A directory that was copied is no second run: a history would take it for one more that says the same.
+#[test]
+fn a_history_counts_a_run_and_its_copies_once() {
+    let site = Site::new(|root| {
+        let model = make(&root.join("../model"));
+        copy(&model, &root.join("first"), 1_795_000_000_000, 1.0);
+        let second = copy(&model, &root.join("second"), 1_795_100_000_000, 1.1);
+        for name in ["a", "z"] {
+            let again = root.join(name);
+            std::fs::create_dir(&again).expect("a directory");
+            for file in ["journal.jsonl", "plan.yaml", "provenance.json", "summary.json"] {
+                // One of the copies was made before there was a summary.
+                if (name, file) != ("a", "summary.json") {
+                    std::fs::copy(second.path().join(file), again.join(file)).expect("copied");
+                }
+            }
+        }
+    });
+    let list = site.list(4);
+    for name in ["first", "second", "a", "z"] {
+        let (before, _) = list.split_once(&format!("\">{name}</a>")).expect("it is listed");
+        let id = before.rsplit("/run/").next().expect("an id");
+        let asked =
+            format!("/history?run={id}&cell=container.bridge.http&figure=capacity%2Fcapacity&of=value");
+        let history = site.get(&asked);
+        if name == "a" {
+            assert_ne!(history.status, 200, "it has no summary");
+            continue;
+        }
+        assert!(history.body.contains("2 runs can be compared."), "{name}: {}", history.body);
+        assert!(!history.body.contains("left out"), "{name}: {}", history.body);
+    }
+}
+
 #[test]
 fn metrics_are_in_prometheus_text() {
     let site = Site::new(|root| {
@@ -159,6 +193,23 @@ fn metrics_are_in_prometheus_text() {
     for name in ["vtax_runs", "vtax_run_trials", "vtax_tax", "vtax_serve_resident_bytes"] {
         assert!(answer.body.lines().any(|l| l.starts_with(name)), "{name} is missing in\n{}", answer.body);
     }
+}
+
+/// A run that was killed before its report was written has nothing to tell, and others have.
+#[test]
+fn a_run_without_a_summary_hides_no_older_one() {
+    let site = Site::new(|root| {
+        let older = make(&root.join("older"));
+        summarised(&older);
+        let newer = copy(&older, &root.join("newer"), 1_795_900_000_000, 1.0);
+        std::fs::remove_file(newer.path().join("summary.json")).expect("removed");
+    });
+    let list = site.list(2);
+    let (before, _) = list.split_once("\">older</a>").expect("the older one");
+    let id = before.rsplit("/run/").next().expect("an id");
+    let metrics = site.get("/metrics").body;
+    assert!(metrics.contains("vtax_runs{state=\"complete\"} 2\n"), "{metrics}");
+    assert!(metrics.contains(&format!("vtax_tax{{run=\"{id}\"")), "{metrics}");
 }
 
 /// The journal of a made-up run is complete: what tests rely on.

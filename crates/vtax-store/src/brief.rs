@@ -94,23 +94,37 @@ impl VerdictCounts {
     }
 }
 
-/// What tells whether a run changed since it was looked at: lengths and times of change of its journal and its summary.
+/// What tells whether a run changed since it was looked at: lengths and times of change of the files that a brief is made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunStamp {
     /// Seconds and nanoseconds since 1970, then the length in bytes, so that the order is that of change.
     journal: (i64, i64, u64),
     summary: (i64, i64, u64),
+    /// Without these two a run can't be read, and a copy of one gets them after its journal. That they may be read now is a change
+    /// as well, so of these it is the time at which anything about the file changed.
+    provenance: (i64, i64, u64),
+    plan: (i64, i64, u64),
 }
 
 impl RunStamp {
-    /// The stamp of the run in this directory; `None` where it is none. Costs two system calls.
+    /// The stamp of the run in this directory; `None` where it is none. Costs four system calls, of what is no run one.
     #[must_use]
     pub fn of(run: &Path) -> Option<Self> {
-        let stamp = |name: &str| {
-            let meta = fs::symlink_metadata(run.join(name)).ok().filter(fs::Metadata::is_file)?;
-            Some((meta.mtime(), meta.mtime_nsec(), meta.len()))
-        };
-        Some(Self { journal: stamp("journal.jsonl")?, summary: stamp("summary.json").unwrap_or_default() })
+        let meta = |name: &str| fs::symlink_metadata(run.join(name)).ok().filter(fs::Metadata::is_file);
+        let written = |name: &str| meta(name).map(|m| (m.mtime(), m.mtime_nsec(), m.len()));
+        let changed = |name: &str| meta(name).map(|m| (m.ctime(), m.ctime_nsec(), m.len()));
+        Some(Self {
+            journal: written("journal.jsonl")?,
+            summary: written("summary.json").unwrap_or_default(),
+            provenance: changed("provenance.json").unwrap_or_default(),
+            plan: changed("plan.yaml").unwrap_or_default(),
+        })
+    }
+
+    /// Whether there is a summary.
+    #[must_use]
+    pub fn has_summary(&self) -> bool {
+        self.summary != <(i64, i64, u64)>::default()
     }
 
     /// Length of the journal in bytes.
@@ -262,10 +276,38 @@ mod tests {
         let summary = r#"{"version":1,"plan":"quick","complete":true,"headline":"HEAD","comparisons":[{"verdict":"worse","tax":2},
             {"verdict":"inconclusive"}],"trials":[{"valid":true},{"valid":false}],"cells":[],"notes":[]}"#;
         write(run, "summary.json", &summary.replace("HEAD", &"x".repeat(1000)));
+        assert!(!stamp.has_summary() && RunStamp::of(run).unwrap().has_summary());
         assert_ne!(RunStamp::of(run), Some(stamp));
         let brief = RunBrief::read(run).unwrap();
         assert_eq!((brief.verdicts.worse, brief.verdicts.of(Verdict::Inconclusive)), (1, 1));
         assert_eq!((brief.trials, brief.valid, brief.headline.chars().count()), (2, 1, HEADLINE));
+    }
+
+    /// A run that is copied, or whose files are made readable, isn't what it was while it couldn't be read.
+    #[test]
+    fn files_that_come_after_the_journal_are_a_change() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path();
+        write(run, "journal.jsonl", "{\"event\":\"opened\",\"version\":3}\n");
+        let mut stamp = RunStamp::of(run).unwrap();
+        assert!(RunBrief::read(run).is_err());
+        let plans = [("plan.yaml", "name: quick\n"), ("plan.yaml", "name: q\n")];
+        for (name, text) in [("provenance.json", "{}")].into_iter().chain(plans) {
+            write(run, name, text);
+            let after = RunStamp::of(run).unwrap();
+            assert_ne!(after, stamp, "{name}");
+            stamp = after;
+        }
+        assert!(RunBrief::read(run).is_ok());
+        // A clock of files may have ticks of some milliseconds.
+        let mode = fs::Permissions::from_mode(0o640);
+        let changed = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            fs::set_permissions(run.join("provenance.json"), mode.clone()).unwrap();
+            RunStamp::of(run) != Some(stamp)
+        });
+        assert!(changed, "who may read it is no part of the stamp");
     }
 
     #[test]

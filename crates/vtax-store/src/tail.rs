@@ -1,15 +1,18 @@
 //! Follows a journal while it is written, as far as a reader needs who only shows how a run is getting on.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use vtax_units::Nanos;
 
 use crate::StoreError;
 use crate::journal::LINE_LIMIT;
-use crate::record::Timings;
+use crate::record::{Partner, Timings};
 use crate::validity::Validity;
 
 /// Most lines that one call tells: the next call goes on.
@@ -40,8 +43,19 @@ pub struct JournalLine {
     pub validity: Option<Validity>,
     /// How long the parts of a trial that ended took.
     pub timings: Option<Timings>,
+    /// The trial that was made at the same time as one that ended, where trials are pairs.
+    pub partner: Option<Partner>,
     /// What a note says.
     pub text: String,
+}
+
+impl JournalLine {
+    /// What a trial that ended took of the run's time: two trials at the same time take the time of one. None of other lines.
+    #[must_use]
+    pub fn spent(&self) -> Nanos {
+        let all = self.timings.unwrap_or_default().total();
+        if self.partner.is_some() { Nanos(all.0 / 2) } else { all }
+    }
 }
 
 /// Follows the journal of a run, also over `--resume`, which may replace the file.
@@ -151,9 +165,16 @@ pub(crate) fn ends_completed(journal: &Path) -> bool {
 /// here, a `live.jsonl` that changed within the last 15 seconds counts as well.
 #[must_use]
 pub fn is_written(run: &Path) -> bool {
-    let Ok(meta) = fs::metadata(run.join("journal.jsonl")) else { return false };
+    let journal = run.join("journal.jsonl");
+    let Ok(meta) = fs::metadata(&journal) else { return false };
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-    locked(&locks, meta.dev(), meta.ino()) || is_fresh(&run.join("live.jsonl"))
+    let is_locked = |device| locked(&locks, device, meta.ino());
+    let own = (major_of(meta.dev()), minor_of(meta.dev()));
+    // Where there is a real device, `stat` and the list tell the same one.
+    let is_unreal = own.0 == 0;
+    is_locked(own)
+        || is_fresh(&run.join("live.jsonl"))
+        || (is_unreal && mounted_device(&journal).is_some_and(is_locked))
 }
 
 fn is_fresh(live: &Path) -> bool {
@@ -162,9 +183,46 @@ fn is_fresh(live: &Path) -> bool {
     changed.and_then(|changed| changed.elapsed().ok()).is_some_and(|age| age < FRESH)
 }
 
+/// The device of the whole file system that a file is in. On btrfs each subvolume has a device of its own, which `stat` tells, and
+/// the list of locks has that of the file system. Inodes are those of the subvolume, so a locked file of the same number in another
+/// one is taken for this one.
+fn mounted_device(file: &Path) -> Option<(u64, u64)> {
+    let place = fs::canonicalize(file).ok()?;
+    // Mount points are any bytes.
+    let mounts = fs::read("/proc/self/mountinfo").ok()?;
+    device_of_mount(&String::from_utf8_lossy(&mounts), &place)
+}
+
+/// Major and minor number of the mount that a path lies on, in the kernel's list of mounts (proc_pid_mountinfo(5)).
+fn device_of_mount(mounts: &str, path: &Path) -> Option<(u64, u64)> {
+    let on_the_way = mounts.lines().filter_map(mount).filter(|(_, point)| path.starts_with(point));
+    // Of several on one place the last is the one that is seen there, and this finds the last.
+    on_the_way.max_by_key(|(_, point)| point.as_os_str().len()).map(|(device, _)| device)
+}
+
+/// A line of that list: the device, and where it is mounted: `36 35 0:27 /root /mnt rw,noatime - btrfs /dev/sda1 rw`.
+fn mount(line: &str) -> Option<((u64, u64), PathBuf)> {
+    let mut words = line.split(' ').skip(2);
+    let (device, point) = (words.next()?, words.nth(1)?);
+    let (major, minor) = device.split_once(':')?;
+    Some(((major.parse().ok()?, minor.parse().ok()?), unescaped(point)))
+}
+
+/// A mount point as it is: blanks and backslashes stand in the list as `\040`.
+fn unescaped(text: &str) -> PathBuf {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..3).filter(|_| *first == b'\\');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[3..] } else { after };
+    }
+    OsString::from_vec(bytes).into()
+}
+
 /// Whether the list has an exclusive `flock` of that file: `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`.
-fn locked(locks: &str, device: u64, inode: u64) -> bool {
-    let (major, minor) = (major_of(device), minor_of(device));
+fn locked(locks: &str, (major, minor): (u64, u64), inode: u64) -> bool {
     locks.lines().any(|line| {
         let mut words = line.split_whitespace().skip(1);
         let kind = [words.next(), words.next(), words.next()];
@@ -251,8 +309,22 @@ mod tests {
             "timings":{"testbed":"1s","service":"2s","measure":"3s","teardown":"0ns"},"facts":{}}"#;
         let line: JournalLine = serde_json::from_str(&line.replace('\n', " ")).unwrap();
         let invalid = Validity::Invalid { reason: InvalidReason::Disturbed, detail: "cron".to_owned() };
-        assert_eq!((line.index, line.validity), (7, Some(invalid)));
-        assert_eq!(line.timings.unwrap().measure, vtax_units::Nanos::from_secs(3));
+        assert_eq!((line.index, line.validity.as_ref()), (7, Some(&invalid)));
+        assert_eq!(line.timings.unwrap().measure, Nanos::from_secs(3));
+        assert_eq!(line.spent(), Nanos::from_secs(6));
+    }
+
+    #[test]
+    fn two_trials_at_the_same_time_take_the_time_of_one() {
+        let half = |index: u32, partner: u32| {
+            let line = format!(
+                r#"{{"event":"trial-ended","index":{index},"partner":{{"index":{partner},"cell":"b"}},
+                "timings":{{"testbed":"1s","service":"2s","measure":"3s","teardown":"0ns"}}}}"#
+            );
+            serde_json::from_str::<JournalLine>(&line).unwrap().spent()
+        };
+        assert_eq!([half(0, 1), half(1, 0)], [Nanos::from_secs(3); 2]);
+        assert_eq!(JournalLine::default().spent(), Nanos::ZERO);
     }
 
     #[test]
@@ -261,11 +333,44 @@ mod tests {
                     2: FLOCK  ADVISORY  READ  8 08:01:5678 0 EOF\n\
                     3: FLOCK  ADVISORY  WRITE 9 103:1a:4242 0 EOF\n\
                     4: -> FLOCK  ADVISORY  WRITE 9 08:01:99 0 EOF\nnonsense\n";
-        let device = |major: u64, minor: u64| ((major & 0xfff) << 8) | (minor & 0xff);
-        assert!(locked(list, device(0x103, 0x1a), 4242));
-        assert!(!locked(list, device(8, 1), 5678), "neither a lock of another kind nor one for reading");
-        assert!(!locked(list, device(8, 1), 99), "who waits for a lock has none");
-        assert!(!locked("", 1, 2));
+        assert!(locked(list, (0x103, 0x1a), 4242));
+        assert!(!locked(list, (8, 1), 5678), "neither a lock of another kind nor one for reading");
+        assert!(!locked(list, (8, 1), 99), "who waits for a lock has none");
+        assert!(!locked("", (0, 1), 2));
+        assert_eq!((major_of(0x1031a), minor_of(0x1031a)), (0x103, 0x1a));
+    }
+
+    /// On btrfs `stat` tells 0:42 of a file of a subvolume that is mounted from a file system of 0:39.
+    #[test]
+    fn a_lock_in_a_subvolume_is_found_by_the_mount() {
+        let mounts = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
+                      40 22 0:38 /@old /home rw - btrfs /dev/sdb1 rw,subvol=/@old\n\
+                      41 22 0:39 /@home /home rw,noatime shared:7 - btrfs /dev/sdb2 rw,subvol=/@home\n\
+                      42 22 0:50 / /home\\040of\\134all rw - tmpfs tmpfs rw\n\
+                      43 22 0:51 / /homes rw - tmpfs tmpfs rw\n\
+                      nonsense\n44 22 x:y / /home/ann rw - tmpfs tmpfs rw\n";
+        let device = |path: &str| device_of_mount(mounts, Path::new(path));
+        let found = device("/home/ann/runs/a/journal.jsonl").unwrap();
+        assert_eq!(found, (0, 39), "the last of those mounted there");
+        let locks = "1: FLOCK  ADVISORY  WRITE 9 00:27:259 0 EOF\n";
+        assert!(locked(locks, found, 259) && !locked(locks, (0, 42), 259));
+        assert_eq!(device("/home of\\all/journal.jsonl"), Some((0, 50)));
+        assert_eq!(device("/srv/journal.jsonl"), Some((8, 1)));
+        assert_eq!(device("relative"), None);
+        assert_eq!(device_of_mount("", Path::new("/")), None);
+    }
+
+    /// The kernel's two lists tell the same device of a file, whatever `stat` does.
+    #[test]
+    fn a_lock_is_found_by_the_mount_of_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let file = fs::File::create(&path).unwrap();
+        crate::lock_journal(&file, dir.path()).unwrap();
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        let (device, inode) = (mounted_device(&path).unwrap(), file.metadata().unwrap().ino());
+        assert!(locked(&locks, device, inode), "{device:?} and {inode} are not in {locks}");
+        assert_eq!(mounted_device(&dir.path().join("gone")), None);
     }
 
     #[test]

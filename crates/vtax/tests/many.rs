@@ -286,6 +286,8 @@ fn a_plan_on_three_hosts_by_ssh() {
         assert!(run.trials().expect("trials").len() >= 6);
         let provenance = run.provenance().expect("provenance");
         assert!(provenance.ended_unix_ms.is_some());
+        // Nobody makes a report there.
+        assert!(run.summary().expect("a summary").complete);
         // By its own name it is told apart from others.
         assert!(provenance.host.name.starts_with(host), "{}", provenance.host.name);
     }

@@ -158,7 +158,7 @@
     });
     on("trial", (t) => {
       news("trial " + String(t.index).padStart(3, "0") + " of " + t.cell + " · " + t.measure + (t.valid ? " counts" : " doesn't count: " + t.reason));
-      spend(t.took_ms);
+      spend(t.spent_ms);
       redraw();
     });
     on("note", (n) => news((n.cell ? n.cell + ": " : "") + n.text));

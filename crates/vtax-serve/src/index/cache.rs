@@ -12,8 +12,8 @@ use vtax_store::{RunBrief, RunStamp};
 
 use super::{Entry, RunId};
 
-/// The first line: what another version means is read anew.
-const HEAD: &str = "vtax index 1";
+/// The first line: what another version means, or another vtax made of a run, is read anew.
+const HEAD: &str = concat!("vtax index 2, vtax ", env!("CARGO_PKG_VERSION"));
 /// Longest file read, in bytes.
 const LONGEST: u64 = 256 << 20;
 
@@ -21,7 +21,7 @@ const LONGEST: u64 = 256 << 20;
 struct Line {
     place: String,
     stamp: RunStamp,
-    brief: Result<RunBrief, String>,
+    brief: RunBrief,
 }
 
 /// The file that keeps the index of this root.
@@ -42,13 +42,13 @@ pub(super) fn read(file: &Path) -> BTreeMap<PathBuf, Entry> {
     understood
         .map(|line| {
             let place = PathBuf::from(line.place);
-            let entry = Entry { id: RunId::of(&place), place, stamp: line.stamp, brief: line.brief };
+            let entry = Entry { id: RunId::of(&place), place, stamp: line.stamp, brief: Ok(line.brief) };
             (entry.place.clone(), entry)
         })
         .collect()
 }
 
-/// Keeps these runs; those whose path isn't text are read anew next time.
+/// Keeps these runs; those whose path isn't text are read anew next time, and so are those that couldn't be read: why may be gone by then.
 ///
 /// # Errors
 ///
@@ -59,8 +59,8 @@ pub(super) fn write(file: &Path, entries: &[Arc<Entry>]) -> std::io::Result<()> 
     let mut out = BufWriter::new(File::create(&unfinished)?);
     writeln!(out, "{HEAD}")?;
     for entry in entries {
-        let Some(place) = entry.place.to_str() else { continue };
-        let line = Line { place: place.to_owned(), stamp: entry.stamp, brief: entry.brief.clone() };
+        let (Some(place), Ok(brief)) = (entry.place.to_str(), &entry.brief) else { continue };
+        let line = Line { place: place.to_owned(), stamp: entry.stamp, brief: brief.clone() };
         serde_json::to_writer(&mut out, &line)?;
         out.write_all(b"\n")?;
     }
@@ -82,14 +82,18 @@ mod tests {
             Arc::new(Entry { id: RunId::of(&place), place, stamp: RunStamp::default(), brief })
         };
         let brief = RunBrief { plan: "quick".to_owned(), trials: 3, ..RunBrief::default() };
-        let entries = [entry("a/b", Ok(brief)), entry("c", Err("damaged".to_owned()))];
+        let entries = [entry("a/b", Ok(brief)), entry("c", Err("no permission".to_owned()))];
         write(&path, &entries).unwrap();
         let back = read(&path);
-        assert_eq!(back.values().collect::<Vec<_>>(), entries.iter().map(Arc::as_ref).collect::<Vec<_>>());
+        assert_eq!(back.values().collect::<Vec<_>>(), [&*entries[0]], "an error may be gone next time");
+        // Another vtax may make something else of the same run.
+        let kept = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, kept.replacen(env!("CARGO_PKG_VERSION"), "0.0.0-other", 1)).unwrap();
+        assert!(read(&path).is_empty());
         // What was removed while the server runs stays removed.
         let removed = file(&dir.path().join("removed"), Path::new("/runs"));
         assert!(write(&removed, &entries).is_err() && !dir.path().join("removed").exists());
-        for text in ["", "vtax index 2\n", "vtax index 1\n{\"place\":7}\nnonsense\n", "\u{0}\u{1}"] {
+        for text in ["", "vtax index 1\n", &format!("{HEAD}\n{{\"place\":7}}\nnonsense\n"), "\u{0}\u{1}"] {
             std::fs::write(&path, text).unwrap();
             assert!(read(&path).is_empty(), "{text:?}");
         }

@@ -1,5 +1,7 @@
 //! One figure of one cell over runs, with what changed and what can't be compared; and two runs that can't.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use vtax_report::compare::Refusal as NotCompared;
@@ -37,7 +39,7 @@ pub(crate) fn page(app: &App, query: &Fields) -> Result<String, Refusal> {
     let entry = app.entry(text("run"))?;
     let reference = Stored::read(&app.index.run(&entry)?)?;
     let mut history = History::of(reference, wanted.clone());
-    for other in of_plan(app, entry.plan()) {
+    for other in of_plan(app, &entry) {
         match app.index.run(&other).and_then(|run| Stored::read(&run)) {
             Ok(run) => history.add(&other.id.to_string(), run),
             Err(error) => history.leave_out(&other.id.to_string(), vec![chain(&error)]),
@@ -52,13 +54,30 @@ pub(crate) fn page(app: &App, query: &Fields) -> Result<String, Refusal> {
     Ok(with_cost(app, &title, "", &m))
 }
 
-/// The newest runs of a plan, oldest first.
-fn of_plan(app: &App, plan: &str) -> Vec<Arc<Entry>> {
+/// The newest runs of the plan that `asked` is of, oldest first.
+fn of_plan(app: &App, asked: &Entry) -> Vec<Arc<Entry>> {
     let mut runs = app.index.known().runs;
-    runs.retain(|entry| entry.plan() == plan);
+    runs.retain(|entry| entry.plan() == asked.plan());
+    let mut runs = without_copies(runs, asked);
     runs.sort_by_key(|entry| entry.started());
     let surplus = runs.len().saturating_sub(READ);
     runs.split_off(surplus)
+}
+
+/// One of each run and its copies, which tell nothing that it doesn't: the one that was asked for, else one that has a summary,
+/// else the one that came farthest. Runs of old formats have no identity, and none of them is a copy.
+fn without_copies(mut runs: Vec<Arc<Entry>>, asked: &Entry) -> Vec<Arc<Entry>> {
+    let rank = |entry: &Entry| {
+        let trials = entry.brief.as_ref().map_or(0, |brief| brief.trials);
+        (entry.id == asked.id, entry.stamp.has_summary(), trials)
+    };
+    runs.sort_by_key(|entry| Reverse(rank(entry)));
+    let mut known = BTreeSet::new();
+    runs.retain(|entry| {
+        let run_id = entry.brief.as_ref().map_or("", |brief| brief.run_id.as_str());
+        run_id.is_empty() || known.insert(run_id.to_owned())
+    });
+    runs
 }
 
 /// The way from the value to the tax and back.

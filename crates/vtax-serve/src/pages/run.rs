@@ -39,7 +39,7 @@ pub(crate) fn page(app: &App, entry: &Entry) -> Result<String, Refusal> {
 /// How far a run is.
 struct Course {
     last_event: EventId,
-    /// Wall time of its trials, in milliseconds.
+    /// Wall time of its trials in milliseconds, as the plan's budget counts it.
     spent_ms: u64,
     live: LiveState,
 }
@@ -54,8 +54,8 @@ impl Course {
             if lines.is_empty() {
                 break;
             }
-            for timings in lines.iter().filter_map(|line| line.timings) {
-                spent = spent.saturating_add(timings.total().0);
+            for line in &lines {
+                spent = spent.saturating_add(line.spent().0);
             }
         }
         let last_event = EventId { line: tail.last_line(), moment: live.at_unix_ms };
@@ -225,6 +225,24 @@ pub(crate) fn history_of(id: &str, cell: &str, figure: &str, of: &str) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_trials_at_the_same_time_are_spent_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = vtax_fixture::Options { repetitions: 4, seconds: 1, ..Default::default() };
+        let run = vtax_fixture::create(&dir.path().join("a"), &options).unwrap();
+        let spent = || Course::read(&run).unwrap().spent_ms;
+        let before = spent();
+        let journal = run.path().join("journal.jsonl");
+        let mut text = std::fs::read_to_string(&journal).unwrap();
+        let timings = r#"{"testbed":"1s","service":"2s","measure":"4s","teardown":"1s"}"#;
+        for (index, partner) in [(90, 91), (91, 90)] {
+            let pair = format!(r#""partner":{{"index":{partner},"cell":"b"}},"timings":{timings}"#);
+            text += &format!("{{\"event\":\"trial-ended\",\"index\":{index},{pair}}}\n");
+        }
+        std::fs::write(&journal, text).unwrap();
+        assert_eq!(spent() - before, 8_000);
+    }
 
     #[test]
     fn trials_to_go_are_the_least() {

@@ -1,11 +1,13 @@
 //! `vtax run --on`: a plan on several hosts, each with a run of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, ensure};
 use vtax_hosts::{HOSTS_VERSION, HostRecord, HostState, HostsFile, Machine, StartBarrier};
 use vtax_plan::model::Plan;
+use vtax_report::merged::{MergeOptions, Merged, merge};
+use vtax_report::{Format, Report};
 use vtax_store::StoreError;
 use vtax_sys::clock::unix_ms;
 use vtax_sys::signals::SignalFd;
@@ -13,7 +15,7 @@ use vtax_sys::sync::lock;
 
 use super::args::{OnArgs, job_minutes};
 use super::{Todo, say, work};
-use crate::cmd::merge;
+use crate::cmd::files::open_report;
 use crate::cmd::run::shell_word;
 use crate::cmd::run_target::RunTargetArgs;
 use crate::exit::{Classify, Exit, Failure, Outcome};
@@ -121,6 +123,23 @@ fn check_whole(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Judges each host's run and keeps its summary with it, as a run's own end does: `vtax serve` lists it by that. One that can't be read or
+/// written to doesn't keep the others from theirs; the first such failure is told.
+fn summarised(directories: &[PathBuf]) -> Result<Vec<Report>, Failure> {
+    let one = |directory: &Path| -> Result<Report, Failure> {
+        let report = open_report(directory)?;
+        report.write(Format::Json, directory)?;
+        Ok(report)
+    };
+    // A failure ends the second of these two, and not the first.
+    let all: Vec<Result<Report, Failure>> = directories.iter().map(|directory| one(directory)).collect();
+    all.into_iter().collect()
+}
+
+fn merged(reports: &[Report]) -> Result<Merged, Failure> {
+    Ok(merge(reports, &MergeOptions::default())?)
+}
+
 /// Says what became of each host, and writes what they found together.
 fn conclude(run: &Run, interrupted: bool, together: bool) -> Outcome {
     let hosts = run.locked().hosts.clone();
@@ -135,10 +154,16 @@ fn conclude(run: &Run, interrupted: bool, together: bool) -> Outcome {
         text += &format!("they began within {spread:.1} ms of each other, known to {within:.1} ms\n");
     }
     let found = vtax_hosts::run_directories(&run.directory)?;
-    match found.len() {
-        0 => text += "no host has a run\n",
-        1 => text += &format!("one host has a run: vtax report {}\n", shell_word(&found[0])),
-        _ => match merge::merged(std::slice::from_ref(&run.directory), &[]) {
+    let reports = summarised(&found);
+    match (found.as_slice(), reports) {
+        ([], _) => text += "no host has a run\n",
+        ([one], reports) => {
+            text += &format!("one host has a run: vtax report {}\n", shell_word(one));
+            if let Err(failure) = reports {
+                text += &format!("it has no summary: {failure}\n");
+            }
+        }
+        (_, reports) => match reports.and_then(|reports| merged(&reports)) {
             Ok(merged) => {
                 merged.write(&run.directory)?;
                 let page = run.directory.join("merged.html");
@@ -157,4 +182,29 @@ fn conclude(run: &Run, interrupted: bool, together: bool) -> Outcome {
         (false, 0) => Exit::HostCannot,
         (false, _) => Exit::Done,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_fixture::{Options, create};
+    use vtax_store::{RunBrief, RunDir};
+
+    use super::*;
+
+    /// What a host's end stored, which made no report there.
+    #[test]
+    fn each_run_gets_its_summary_and_one_that_cannot_be_read_keeps_none_from_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { repetitions: 4, seconds: 1, rate: 200, ..Options::default() };
+        let [first, last] = ["a", "c"].map(|name| create(&dir.path().join(name), &options).unwrap());
+        let path = |run: &RunDir| run.path().to_owned();
+        let brief = |run: &RunDir| RunBrief::read(run.path()).unwrap();
+        assert!(brief(&first).headline.is_empty());
+        let failure = summarised(&[path(&first), dir.path().join("b"), path(&last)]).unwrap_err();
+        assert!(failure.to_string().contains("not a run directory"), "{failure}");
+        for run in [&first, &last] {
+            assert!(!brief(run).headline.is_empty());
+        }
+        assert_eq!(summarised(&[path(&first)]).unwrap().len(), 1);
+    }
 }
