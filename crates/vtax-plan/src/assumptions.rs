@@ -69,7 +69,7 @@ impl Assumptions {
     /// Building and tearing down the cell's testbed, service included.
     pub(crate) fn build(&self, cell: &Cell) -> u64 {
         // A client that is a virtual machine boots beside the others, on CPUs that are busy already.
-        let client = if cell.is_mounted() { self.vm.0 } else { 0 };
+        let client = if cell.has_client_vm() { self.vm.0 } else { 0 };
         // On a host whose kernel has what they need they are as fast as with KVM; the plan can't know.
         let routers = cell.path.kind.routed().map_or(0, |options| match &options.topology {
             Choice::MplsVpn(vpn) => self.routers.0 + self.route.0 * u64::from(vpn.routes),
@@ -119,7 +119,33 @@ const UML_SHARE: f64 = 6.0;
 /// Steps of a search that doubles the rate until a step fails and then halves the bracket.
 pub(crate) fn search_steps(start: Rate, max: Rate, precision: Share, capacity: Rate) -> u64 {
     let doublings = (capacity.0.min(max.0) / start.0).log2().ceil().max(0.0);
-    // After the doublings the bracket is as wide as its lower bound.
-    let halvings = (1.0 / precision.0).log2().ceil().max(0.0);
+    // After the doublings the bracket is as wide as its lower bound. A search whose highest rate passes has none, and ends there.
+    let halvings = if max <= capacity { 0.0 } else { (1.0 / precision.0).log2().ceil().max(0.0) };
     1 + doublings as u64 + halvings as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_that_passes_at_its_highest_rate_ends_there() {
+        let steps = |max| search_steps(Rate(1_000.0), Rate(max), Share(0.1), Rate(20_000.0));
+        // 20,000/s are found by five doublings and four halvings.
+        assert_eq!(steps(1_000_000.0), 1 + 5 + 4);
+        assert_eq!((steps(20_000.0), steps(8_000.0), steps(1_000.0)), (1 + 5, 1 + 3, 1));
+    }
+
+    #[test]
+    fn a_client_that_is_a_virtual_machine_boots_too() {
+        let build = |path: &str| {
+            let plan = format!(
+                "vtax: 1\nname: t\nbaseline: vm\nenvironments: vm\npaths: {path}\nservices: http\n\
+                 workload: {{http: {{target: /page/1}}}}\nmeasure: throughput\n"
+            );
+            let plan = crate::parse("t", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+            Assumptions::TCG.build(&plan.cells[0])
+        };
+        assert_eq!(build("vm-vm") - build("bridge"), Assumptions::TCG.vm.0);
+    }
 }

@@ -370,13 +370,15 @@ pub(crate) fn open_kind<'a>(
         Value::Scalar { text, .. } if !node.is_null() => {
             (Spanned { value: text.clone(), span: node.span }, Cow::Owned(Node::mapping(node.span)))
         }
-        _ => {
+        value => {
+            let what = match value {
+                Value::Mapping(entries) if entries.len() > 1 => "a mapping of several keys".to_owned(),
+                _ => node.describe(),
+            };
+            let kinds = || format!("kinds: {}", listed(known.iter().copied()));
             report
-                .error(
-                    node.span,
-                    format!("{title} is written `kind` or `kind: {{options}}`, not as {}", node.describe()),
-                )
-                .help(format!("kinds: {}", listed(known.iter().copied())));
+                .error(node.span, format!("{title} is written `kind` or `kind: {{options}}`, not as {what}"))
+                .help(beside_kind(node, known).unwrap_or_else(kinds));
             return None;
         }
     };
@@ -387,6 +389,20 @@ pub(crate) fn open_kind<'a>(
             None
         }
     }
+}
+
+/// What to do about a mapping that begins with a kind: its options, or other kinds, stand beside it.
+fn beside_kind(node: &Node, known: &[&'static str]) -> Option<String> {
+    let Value::Mapping(entries) = &node.value else { return None };
+    let is_kind = |key: &Key| known.iter().any(|kind| **kind == *key.value);
+    if entries.len() > 1 && entries.iter().all(|(key, _)| is_kind(key)) {
+        let items: Vec<String> = entries.iter().map(|(key, _)| format!("`- {}`", key.value)).collect();
+        let items = items.join(", ");
+        return Some(format!("write a list: {items}; or one of them, where there can be only one"));
+    }
+    let (first, options) = entries.first()?;
+    let may_have = options.is_null() || matches!(options.value, Value::Mapping(_));
+    (is_kind(first) && may_have).then(|| format!("indent the options of `{}` below it", first.value))
 }
 
 /// The schema of one field: its type's, with description and default.

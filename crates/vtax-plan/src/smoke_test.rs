@@ -16,7 +16,7 @@ const WARMUP: Nanos = Nanos::from_millis(500);
 const REQUESTS: f64 = 20.0;
 
 /// The plan that makes each measure in each cell once: loads and tests are short, searches don't go above their first step, and loads
-/// that are shares of a capacity are shares of that step's rate. Faults keep their times.
+/// that are shares of a capacity are shares of that step's rate. Faults keep their times, and so do tests whose path is cut.
 #[must_use]
 pub fn smoke_test(plan: &Plan) -> Plan {
     let mut short = Plan {
@@ -33,9 +33,13 @@ pub fn smoke_test(plan: &Plan) -> Plan {
     for measure in &mut short.measures {
         shorten(&mut measure.kind, capacity);
     }
-    for cell in &mut short.cells {
-        if let Workload::Network(network) = &mut cell.workload {
-            network.tests.iter_mut().for_each(shorten_test);
+    // A shorter test would be over before its path is cut.
+    let is_cut = |kind: &MeasureKind| matches!(kind, MeasureKind::Network(it) if it.cut.is_some());
+    if !plan.measures.iter().any(|measure| is_cut(&measure.kind)) {
+        for cell in &mut short.cells {
+            if let Workload::Network(network) = &mut cell.workload {
+                network.tests.iter_mut().for_each(shorten_test);
+            }
         }
     }
     short
@@ -170,5 +174,9 @@ mod tests {
             Nanos::from_millis(31_000),
             "its warm-up is among it"
         );
+        let own = of("workload: [tcp: {warmup: 2s, duration: 20s}]\nmeasure: [network: {cut: {at: 12s}}]\n");
+        let Workload::Network(network) = &own.cells[0].workload else { panic!("a network test") };
+        let times = (network.tests[0].warmup, network.tests[0].duration);
+        assert_eq!(times, (Some(Nanos::from_secs(2)), Some(Nanos::from_secs(20))));
     }
 }

@@ -227,6 +227,9 @@ fn what_is_asked_first_is_named_by_measure_metric_and_environment() {
     // The baseline isn't compared with itself.
     assert!(said("{environments: native}").contains("there is no compared environment `native`"));
     assert!(said("{metrics: 'Latency p50'}").contains("can't be a metric"));
+    // As summary.json has them.
+    let metrics = ["latency_p99.9", "cpu_per_request.service-user", "ftp_retr.data-tls"];
+    assert_eq!(said(&format!("{{metrics: [{}]}}", metrics.join(", "))), "");
     assert!(said("{}").contains("names nothing"), "{}", said("{}"));
 }
 
@@ -250,6 +253,41 @@ fn keys_given_twice_name_the_first_place() {
         message.starts_with("4:28 environment `vm` is in the plan twice [first at plan.yaml:4; give"),
         "{message}"
     );
+}
+
+/// The commonest slips of indentation.
+#[test]
+fn what_stands_beside_a_kind_is_told_where_it_belongs() {
+    let environments = "environments: [native, vm]";
+    let latency = "  - latency: {load: 50% of capacity}";
+    let longer = format!("{latency}\n    duration: 2s");
+    for (old, new, help) in [
+        (environments, "environments:\n  - native\n  - vm:\n    memory: 1GiB", "indent the options of `vm`"),
+        (environments, "environments:\n  native:\n  vm: {memory: 1GiB}", "write a list: `- native`, `- vm`"),
+        ("  http: {target: /bytes/100}", "  http:\n  target: /bytes/100", "indent the options of `http`"),
+        (latency, "  - latency:\n    load: 50% of capacity", "indent the options of `latency` below it"),
+        (latency, longer.as_str(), "indent the options of `latency` below it"),
+        (latency, "  - latncy:\n    load: 50% of capacity", "kinds: `capacity`"),
+    ] {
+        let message = error(&plan_with(&[(old, new)]));
+        assert!(message.contains("not as a mapping of several keys"), "{new}: {message}");
+        assert!(message.contains(help), "{new}: {message}");
+    }
+}
+
+#[test]
+fn a_blank_before_the_percent_sign_is_none() {
+    let plan = ok(&plan_with(&[("50% of capacity", "50 % of lowest capacity")]));
+    let MeasureKind::Latency(latency) = &plan.measures[1].kind else { panic!("not latency") };
+    assert_eq!(latency.load, Load::LowestCapacity(Share(0.5)));
+    let message = error(&plan_with(&[("50% of capacity", "50 %")]));
+    assert!(message.contains("write `50% of capacity`"), "{message}");
+}
+
+#[test]
+fn a_baselines_systems_are_missed_where_a_plan_has_none() {
+    let message = error(&plan_with(&[("baseline: native", "baseline: {environment: native, systems: x}")]));
+    assert!(message.contains("plan has no sets of systems"), "{message}");
 }
 
 #[test]

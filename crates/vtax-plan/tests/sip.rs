@@ -138,6 +138,12 @@ fn what_cannot_be_is_said_with_the_way_out() {
 }
 
 #[test]
+fn a_share_that_cannot_be_read_is_told_once() {
+    let told = errors(&["workload={sip: {mix: {calling: 1.0}}}"]);
+    assert!(told.len() == 1 && told[0].contains("`1.0` is not a share"), "{told:#?}");
+}
+
+#[test]
 fn a_capacity_from_the_benchmark_can_be_a_load() {
     let plan = plan(&["measure=[ims, {latency: {load: 50% of capacity}}]"]);
     assert_eq!(plan.measures.len(), 2);
@@ -150,20 +156,41 @@ fn the_time_counts_registration_and_steps() {
         estimate(&plan, &Assumptions::KVM).trials[0].time.as_secs_f64()
     };
     // 80,000 registrations at 100/s alone are 800 s.
-    let whole = sized(&[]);
+    let one_step = "measure={ims: {ramp: {steps: {count: 1}}}}";
+    let whole = sized(&[one_step]);
     assert!(whole > 800.0, "{whole}");
-    let few = sized(&["workload={sip: {subscribers: 1000}}"]);
+    let few = sized(&["workload={sip: {subscribers: 1000}}", one_step]);
     assert!((whole - few - 792.0).abs() < 1.0, "{whole} {few}");
     // From 50/s by 10/s to the 2,000/s taken for granted: 196 steps, but at most 100.
     let staircase = sized(&["measure={ims: {ramp: steps}}"]);
     assert!((180_000.0..182_000.0).contains(&staircase), "{staircase}");
     // What is too much for the service leaves transactions without an answer: 32 s each time, or 6.4 s.
     let search = |t1: &str| {
-        let workload = format!("workload={{sip: {{subscribers: 1000, t1: {t1}}}}}");
+        let workload = format!("workload={{sip: {{ring_time: 100ms, hold_time: 300ms, t1: {t1}}}}}");
         sized(&[&workload, "measure={ims: {ramp: {search: {start: 50/s, precision: 25%}}}}"])
     };
     let [slow, quick] = ["500ms", "100ms"].map(search);
     assert!((slow - quick - 2.0 * 25.6).abs() < 1.0, "{slow} {quick}");
+}
+
+#[test]
+fn a_search_takes_no_longer_than_there_are_subscribers_for() {
+    let time = |subscribers: u32, max: &str| {
+        let plan = plan(&[
+            &format!("workload={{sip: {{subscribers: {subscribers}, ring_time: 100ms, hold_time: 300ms}}}}"),
+            &format!("measure={{ims: {{ramp: {{search: {{start: 10/s, max: {max}}}}}}}}}"),
+        ]);
+        estimate(&plan, &Assumptions::KVM).trials[0].time.as_secs_f64()
+    };
+    // 1,000/s keep half of the 800 that are registered in calls. 8 s of registrations, eight steps of 30 s and a confirmation of
+    // 120 s; after each the last call takes 2 s.
+    for max in ["5000/s", "1000/s"] {
+        let found = time(1000, max);
+        assert!((found - 8.0 - 8.0 * 32.0 - 122.0).abs() < 1.0, "{max}: {found}");
+    }
+    // Fewer are enough for less than the first step, which is made all the same.
+    let found = time(5, "5000/s");
+    assert!((found - 32.0 - 122.0).abs() < 1.0, "{found}");
 }
 
 #[test]

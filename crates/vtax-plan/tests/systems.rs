@@ -256,6 +256,7 @@ fn calls_are_made_to_several_systems_and_beside_others() {
 fn what_several_systems_cannot_be_is_refused() {
     let cases: &[(&str, &[&str], &str)] = &[
         (PLAN, &["paths=direct"], "a `direct` path joins one system under test"),
+        (PLAN, &["paths=direct"], "for others `macvlan` or `ipvlan`"),
         (PLAN, &["repeat={min: 3, trials: duet}"], "the sides of a duet have one system each"),
         (
             PLAN,
@@ -287,6 +288,7 @@ fn what_several_systems_cannot_be_is_refused() {
         (NEIGHBOUR, &["systems.1.beside.0.workload={http: {target: [/a, /b]}}"], "2 of different options"),
         (NEIGHBOUR, &["systems.1.beside.0.service=redis"], "does not speak"),
         (NEIGHBOUR, &["baseline.systems=none"], "is no set of systems of this plan"),
+        (NEIGHBOUR, &["baseline.systems=none"], "sets of systems: `quiet` and `busy`"),
     ];
     for (text, overrides, expected) in cases {
         let told = errors(text, overrides);

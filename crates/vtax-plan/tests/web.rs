@@ -135,6 +135,78 @@ fn a_step_opens_a_websocket() {
     }
 }
 
+#[test]
+fn what_a_session_has_beside_its_steps_is_refused() {
+    let with = |key: &str, value: &str| {
+        format!("workload={{http: {{requests: {{steps: [/100b, /10k], {key}: {value}}}}}}}")
+    };
+    let weight = with("weight", "3");
+    assert_eq!(script(&plan(&[weight.as_str()])).sessions[0].weight, 3);
+    for (key, value) in [
+        ("method", "POST"),
+        ("headers", "{a: b}"),
+        ("body", "a=1"),
+        ("body_file", "a.txt"),
+        ("body_size", "9"),
+        ("chunked", "true"),
+        // What it would be anyway is passed over, too.
+        ("expect_continue", "false"),
+        ("capture", "{t: {json: /t}}"),
+        ("expect", "{status: 204}"),
+        ("websocket", "2"),
+    ] {
+        let set = with(key, value);
+        let told = refused(&[set.as_str()]);
+        assert!(told.contains(&format!("`{key}` belongs into the steps")), "{told}");
+        assert!(told.matches("error: ").count() == 1, "{told}");
+    }
+}
+
+#[test]
+fn keys_of_tls_need_tls() {
+    for (key, value) in [
+        ("cipher", "TLS_AES_128_GCM_SHA256"),
+        ("group", "x25519"),
+        ("resume", "[true, false]"),
+        ("sni", "a.example"),
+        ("alpn", "false"),
+    ] {
+        let set = format!("workload.http.{key}={value}");
+        let told = refused(&[set.as_str()]);
+        assert!(told.contains(&format!("`{key}` means nothing without TLS")), "{told}");
+        assert!(told.contains("write `tls: any`"), "{told}");
+        plan(&[set.as_str(), "workload.http.tls=[none, tls13]"]);
+    }
+    plan(&["workload.http.resume=true", "workload.http.alpn=true"]);
+}
+
+#[test]
+fn what_the_embedded_server_always_refuses_is_told() {
+    let read = |service: &str, request: &str| {
+        let set = [format!("services={service}"), format!("workload={{http: {{requests: {request}}}}}")];
+        parse("p", PLAN.as_bytes(), &set)
+    };
+    let post = "{target: /page/1, method: POST, body: a=1}";
+    for (request, words) in [
+        (post, "`http` answers `POST` with 405"),
+        ("{steps: [/page/1, {target: /page/2, method: PUT}]}", "`http` answers `PUT` with 405"),
+        ("{target: /page/1, body: a=1}", "`http` takes no bodies"),
+        ("{target: /page/1, body_size: 9, chunked: true}", "`http` takes no bodies"),
+    ] {
+        let told = read("http", request).err().map(|errors| errors.to_string()).unwrap_or_default();
+        assert!(told.contains(words), "{request}: {told}");
+    }
+    for (service, request) in [
+        ("http", "{target: /page/1, method: HEAD}"),
+        ("http", "{target: /page/1, body: ''}"),
+        ("http", "{target: /page/1, method: POST, expect: {status: 405}}"),
+        ("http", "{target: /page/1, body: a=1, expect: {status: 413}}"),
+        ("{command: {run: [serve], port: 1}}", post),
+    ] {
+        assert!(read(service, request).is_ok(), "{service}: {request}");
+    }
+}
+
 /// A plan beside these files.
 fn beside(files: &[(&str, &str)], workload: &str) -> Result<Plan, PlanErrors> {
     let folder = tempfile::tempdir().unwrap();

@@ -28,6 +28,13 @@ pub(crate) fn check(cipher: &str, span: Span, versions: &[Option<TlsVersion>], r
     }
 }
 
+/// Reports keys that are given, each at its place, where nothing has TLS.
+pub(crate) fn refuse(given: &[(&str, Option<Span>)], way_out: &str, report: &mut Report) {
+    for (key, span) in given.iter().filter_map(|(key, span)| Some((key, (*span)?))) {
+        report.error(span, format!("`{key}` means nothing without TLS")).help(way_out);
+    }
+}
+
 /// Reports suites for which a service has no certificate: every trial would fail.
 pub(crate) fn check_certificates(cells: &[Cell], span: Span, report: &mut Report) {
     let of_rsa = |cell: &&Cell| {

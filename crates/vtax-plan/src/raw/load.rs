@@ -24,7 +24,9 @@ const LOAD: &str = "a load such as `50% of capacity`, `50% of lowest capacity` o
 
 impl Decode for LoadRaw {
     fn decode(node: &Node, report: &mut Report) -> Option<Self> {
-        let text = scalar(node, LOAD, report)?;
+        // `50 % of capacity` is written as well.
+        let text = scalar(node, LOAD, report)?.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = text.replacen(" %", "%", 1);
         let words: Vec<&str> = text.split_whitespace().collect();
         let (share, of_lowest) = match words.as_slice() {
             [rate] if !rate.ends_with('%') => {

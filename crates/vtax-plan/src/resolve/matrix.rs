@@ -360,15 +360,19 @@ fn baseline(parts: &Parts<'_>, report: &mut Report) -> Option<Baseline> {
     let environment = raw.environment.as_ref()?;
     let environments = baseline_environments(raw, environment, parts, report)?;
     let path = match &raw.path {
-        Some(path) => Some(select("path", path, &parts.paths, parts.complete, report)?),
+        Some(path) => Some(select(("path", "paths"), path, &parts.paths, parts.complete, report)?),
         None => None,
     };
     let service = match &raw.service {
-        Some(service) => Some(select("service", service, &parts.services, parts.complete, report)?),
+        Some(service) => {
+            Some(select(("service", "services"), service, &parts.services, parts.complete, report)?)
+        }
         None => None,
     };
     let systems = match &raw.systems {
-        Some(systems) => Some(select("set of systems", systems, &parts.systems, true, report)?),
+        Some(systems) => {
+            Some(select(("set of systems", "sets of systems"), systems, &parts.systems, true, report)?)
+        }
         None => None,
     };
     let counts = all(&parts.environments).map(|(_, environment)| environment.value.count).collect();
@@ -387,7 +391,8 @@ fn baseline_environments(
     let only_counted =
         own.iter().all(|(_, variant)| variant.parameters.iter().all(|(key, _)| *key == "count"));
     if own.is_empty() || !only_counted {
-        return Some(vec![select("environment", name, &parts.environments, parts.complete, report)?]);
+        let words = ("environment", "environments");
+        return Some(vec![select(words, name, &parts.environments, parts.complete, report)?]);
     }
     let Some(count) = &raw.count else { return Some(own.into_iter().map(|(number, _)| number).collect()) };
     let found = own.iter().find(|(_, variant)| variant.value.count == count.value);
@@ -400,9 +405,9 @@ fn baseline_environments(
     found.map(|(number, _)| vec![*number])
 }
 
-/// The number of the only variant with this name.
+/// The number of the only variant with this name; of what, and of what several are called.
 fn select<T>(
-    what: &str,
+    (what, several): (&str, &str),
     name: &Spanned<String>,
     named: &[Named<T>],
     complete: bool,
@@ -428,12 +433,15 @@ fn select<T>(
         before += variants;
     }
     if complete {
-        let names = || named.iter().map(|n| n.name.as_str());
+        // Where a plan has no sets of systems, there is one without a name.
+        let names = || named.iter().map(|n| n.name.as_str()).filter(|name| !name.is_empty());
         let guess = nearest(&name.value, names()).map_or(String::new(), |g| format!("did you mean `{g}`? "));
+        let help = match names().next() {
+            Some(_) => format!("{guess}{several}: {}", listed(names())),
+            None => format!("the plan has no {several}"),
+        };
         let shown = crate::diagnose::shorten(&name.value);
-        report
-            .error(name.span, format!("the baseline `{shown}` is no {what} of this plan"))
-            .help(format!("{guess}{what}s: {}", listed(names())));
+        report.error(name.span, format!("the baseline `{shown}` is no {what} of this plan")).help(help);
     }
     None
 }

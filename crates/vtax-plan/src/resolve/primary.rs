@@ -53,7 +53,8 @@ fn named(
 /// Which metrics there are only the report knows; it says where one is missing.
 fn metrics_of(list: Option<&Spanned<Many<String>>>, report: &mut Report) -> Vec<String> {
     let Some(list) = list else { return Vec::new() };
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    // `latency_p99.9`, `cpu_per_request.service-user`
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.' | '-');
     for item in &list.value.items {
         let name = &item.value;
         if name.is_empty() || name.len() > MAX_METRIC || !name.chars().all(fits) {

@@ -275,7 +275,8 @@ fn misfits(cell: &Cell, trials: TrialKind) -> Vec<(String, &'static str)> {
         let word = cell.path.kind.word();
         misfits.push((
             format!("a `{word}` path joins one system under test, not {}", cell.system_count()),
-            "use `bridge`, `gigabit`, `ovs`, `sdn`, `nat` or `vxlan`, or for virtual machines `bridged` or `vm-vm`",
+            "use `bridge`, `gigabit`, `ovs`, `sdn`, `nat` or `vxlan`, for virtual machines also `bridged` or `vm-vm`, for others \
+             `macvlan` or `ipvlan`",
         ));
     }
     for (beside, environment) in

@@ -14,7 +14,7 @@ use vtax_units::metric::label_of;
 use vtax_vm::Cache;
 
 use crate::cmd::reproduce;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Classify, Exit, Outcome};
 use crate::out;
 use crate::time::age;
 
@@ -61,8 +61,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    if reproduce::is_study(args.plan.file()) {
-        return reproduce::check(args.plan.file());
+    let file = args.plan.file();
+    if reproduce::is_study(file) {
+        let given = [("--json", args.json), ("--set", !args.plan.overrides().is_empty())];
+        if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
+            let (place, way_out) = (file.display(), "check its plans one by one");
+            let error = anyhow::anyhow!("{option} is for plans, and {place} is a study: {way_out}");
+            return Err(error).bad_input();
+        }
+        return reproduce::check(file);
     }
     if args.json {
         let (value, exit) = match args.plan.load() {

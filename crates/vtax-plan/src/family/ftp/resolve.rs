@@ -194,6 +194,24 @@ fn check(raw: &FtpWorkloadRaw, report: &mut Report) {
     }
     durations(&raw.think.value, "think", Nanos::ZERO, report);
     durations(&raw.timeout.value, "timeout", Nanos(1), report);
+    check_tls(raw, report);
+}
+
+/// Whether the keys of TLS fit together, and to whether there is any.
+fn check_tls(raw: &FtpWorkloadRaw, report: &mut Report) {
+    let asked = &raw.tls.value;
+    if asked.complete && asked.items.iter().all(|item| item.value.0 == Tls::None) {
+        let control = raw.protect.value.items.iter().find(|item| item.value.0 == Protect::Control);
+        let full = raw.resume.value.items.iter().find(|item| !item.value);
+        let version = raw.version.value.items.iter().find(|item| item.value.0.only().is_some());
+        let given = [
+            ("protect", control.map(|item| item.span)),
+            ("resume", full.map(|item| item.span)),
+            ("version", version.map(|item| item.span)),
+            ("cipher", raw.cipher.as_ref().map(|cipher| cipher.span)),
+        ];
+        tls::refuse(&given, "write `tls: explicit`, or leave it out", report);
+    }
     let versions: Vec<_> = raw.version.value.items.iter().map(|item| item.value.0.only()).collect();
     for cipher in raw.cipher.iter().flat_map(|ciphers| &ciphers.value.items) {
         tls::check(&cipher.value, cipher.span, &versions, report);

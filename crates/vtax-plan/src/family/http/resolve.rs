@@ -156,6 +156,17 @@ pub(super) fn asks_for_http2(raw: &HttpWorkloadRaw) -> Option<Span> {
 
 fn check_tls(raw: &HttpWorkloadRaw, report: &mut Report) {
     let versions: Vec<_> = raw.tls.value.items.iter().filter_map(|item| item.value.0.version()).collect();
+    if versions.is_empty() && raw.tls.value.complete {
+        let full = raw.resume.value.items.iter().find(|item| !item.value);
+        let given = [
+            ("cipher", raw.cipher.as_ref().map(|cipher| cipher.span)),
+            ("group", raw.group.as_ref().map(|group| group.span)),
+            ("resume", full.map(|item| item.span)),
+            ("sni", raw.sni.as_ref().map(|sni| sni.span)),
+            ("alpn", (!raw.alpn.value).then_some(raw.alpn.span)),
+        ];
+        tls::refuse(&given, "write `tls: any`, or leave it out", report);
+    }
     for item in raw.cipher.iter().flat_map(|given| &given.value.items) {
         tls::check(&item.value, item.span, &versions, report);
     }
@@ -293,6 +304,9 @@ fn too_much(span: Span, report: &mut Report) {
 
 fn session(item: &Item<HttpRequestRaw>, report: &mut Report) -> HttpSessionPlan {
     let raw = &item.value;
+    if raw.steps.is_some() {
+        check_beside_steps(raw, item.span, report);
+    }
     let steps = match (&raw.steps, &raw.target) {
         (Some(steps), None) => {
             steps.value.items.iter().map(|step| self::step(&step.value, step.span, report)).collect()
@@ -308,6 +322,31 @@ fn session(item: &Item<HttpRequestRaw>, report: &mut Report) -> HttpSessionPlan 
         }
     };
     HttpSessionPlan { weight: raw.weight.value, steps }
+}
+
+/// Reports keys of requests that a session has beside its `steps`, none of which they would be of.
+fn check_beside_steps(raw: &HttpRequestRaw, whole: Span, report: &mut Report) {
+    let keys = [
+        ("method", Some(raw.method.span)),
+        ("headers", Some(raw.headers.span)),
+        ("body", raw.body.as_ref().map(|body| body.span)),
+        ("body_file", raw.body_file.as_ref().map(|file| file.span)),
+        ("body_size", raw.body_size.as_ref().map(|size| size.span)),
+        ("chunked", Some(raw.chunked.span)),
+        ("expect_continue", Some(raw.expect_continue.span)),
+        ("capture", Some(raw.capture.span)),
+        ("expect", Some(raw.expect.span)),
+        ("websocket", raw.websocket.as_ref().map(|websocket| websocket.span)),
+    ];
+    // What isn't given has its default from where the session begins.
+    let default = whole.at_start();
+    for (key, span) in keys.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+        if span != default {
+            report
+                .error(span, format!("`{key}` belongs into the steps of a session, not beside them"))
+                .help("write it into each step that it is meant for");
+        }
+    }
 }
 
 fn step(raw: &HttpStepRaw, span: Span, report: &mut Report) -> HttpStep {

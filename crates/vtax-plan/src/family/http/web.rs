@@ -1,6 +1,6 @@
 //! Web servers of the catalogue, and whether they serve what a workload asks for.
 
-use vtax_units::Nanos;
+use vtax_units::{Bytes, Nanos};
 
 use super::model::{Mpm, WebOptions};
 use super::raw::{ApacheRaw, HttpWorkloadRaw, MpmRaw, NginxRaw, WebRaw};
@@ -60,13 +60,14 @@ fn web(raw: &Written<'_>, kind: fn(WebOptions) -> ServiceKind, report: &mut Repo
     variants.map(|options| Service { kind: kind(options), ..service.clone() })
 }
 
-/// Reports what a service of the catalogue can't give: a version of HTTP, or a target that it would answer with 404, so that
-/// every trial would fail.
+/// Reports what a service of the catalogue can't give: a version of HTTP, a method, or a target that it would answer with 404, so
+/// that every trial would fail.
 pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
     let WorkloadRaw::Http(http) = workload else { return };
     if let Some(version) = asks_for_http2(http) {
         check_version(version, services, report);
     }
+    check_taken(http, services, report);
     let named = |target: &Item<String>| Asked::of(&target.value, target.span, false);
     let targets = http.target.iter().flat_map(|t| &t.value.items).map(named);
     for Asked { target, span, websocket } in targets.chain(asked(http)).filter(|a| is_origin_form(&a.target))
@@ -118,6 +119,74 @@ fn check_version(version: Span, services: &[Named<Service>], report: &mut Report
     }
 }
 
+/// Reports requests that vtax's own server refuses whatever their target is: it takes GET and HEAD alone, and no bodies.
+fn check_taken(http: &HttpWorkloadRaw, services: &[Named<Service>], report: &mut Report) {
+    let is_own = |service: &&Named<Service>| {
+        service.variants.0.first().is_some_and(|first| matches!(first.value.kind, ServiceKind::Http(_)))
+    };
+    for service in services.iter().filter(is_own) {
+        let name = &service.name;
+        // How WebSockets are opened is checked by itself.
+        for request in requests(http).filter(|request| !request.websocket) {
+            let method = &request.method.value;
+            if method != "GET" && method != "HEAD" {
+                let message =
+                    format!("`{name}` answers `{}` with 405: it takes GET and HEAD", shorten(method));
+                report
+                    .error(request.method.span, message)
+                    .help("expect that (`expect: {status: 405}`), or use a service of your own (`command`)");
+            } else if let Some(body) = request.body {
+                report
+                    .error(body, format!("`{name}` takes no bodies: it answers them with 413"))
+                    .help("expect that (`expect: {status: 413}`), or use a service of your own (`command`)");
+            }
+        }
+    }
+}
+
+/// A request as written, alone or in a session.
+struct Request<'a> {
+    method: &'a Spanned<String>,
+    target: &'a Spanned<String>,
+    /// Where its body is written, if it has one.
+    body: Option<Span>,
+    /// It opens a WebSocket.
+    websocket: bool,
+}
+
+/// Requests whose answers must be successes.
+fn requests(http: &HttpWorkloadRaw) -> impl Iterator<Item = Request<'_>> {
+    let items = http.requests.iter().flat_map(|requests| &requests.value.items);
+    let mut found = Vec::new();
+    for item in items {
+        let raw = &item.value;
+        for target in raw.target.iter().filter(|_| raw.expect.value.status.is_none()) {
+            let body = body_of(raw.body.as_ref(), raw.body_file.as_ref(), raw.body_size.as_ref());
+            let websocket = raw.websocket.is_some();
+            found.push(Request { method: &raw.method, target, body, websocket });
+        }
+        for step in raw.steps.iter().flat_map(|steps| &steps.value.items).map(|step| &step.value) {
+            for target in step.target.iter().filter(|_| step.expect.value.status.is_none()) {
+                let body = body_of(step.body.as_ref(), step.body_file.as_ref(), step.body_size.as_ref());
+                let websocket = step.websocket.is_some();
+                found.push(Request { method: &step.method, target, body, websocket });
+            }
+        }
+    }
+    found.into_iter()
+}
+
+/// Where the body of a request is written; one of no bytes is none.
+fn body_of(
+    text: Option<&Spanned<String>>,
+    file: Option<&Spanned<String>>,
+    size: Option<&Spanned<Bytes>>,
+) -> Option<Span> {
+    let text = text.filter(|text| !text.value.is_empty()).or(file);
+    let size = size.filter(|size| size.value > Bytes(0));
+    text.map(|text| text.span).or(size.map(|size| size.span))
+}
+
 /// Something that is asked for.
 struct Asked {
     target: String,
@@ -134,23 +203,9 @@ impl Asked {
 
 /// Targets of GET requests whose answers must be successes, as far as they are known beforehand.
 fn asked(http: &HttpWorkloadRaw) -> impl Iterator<Item = Asked> {
-    let items = http.requests.iter().flat_map(|requests| &requests.value.items);
-    let mut found = Vec::new();
-    for item in items {
-        let raw = &item.value;
-        let own = raw.target.iter().map(|target| (&raw.method, target, &raw.expect, raw.websocket.is_some()));
-        let steps = raw.steps.iter().flat_map(|steps| &steps.value.items);
-        let steps = steps.filter_map(|step| {
-            let step = &step.value;
-            Some((&step.method, step.target.as_ref()?, &step.expect, step.websocket.is_some()))
-        });
-        for (method, target, expect, websocket) in own.chain(steps) {
-            if method.value == "GET" && expect.value.status.is_none() && !target.value.contains("${") {
-                found.push(Asked::of(&target.value, target.span, websocket));
-            }
-        }
-    }
-    found.into_iter()
+    let known = |asked: &Request<'_>| asked.method.value == "GET" && !asked.target.value.contains("${");
+    let named = |asked: Request<'_>| Asked::of(&asked.target.value, asked.target.span, asked.websocket);
+    requests(http).filter(known).map(named)
 }
 
 /// True for an absolute path, perhaps with a query, of visible ASCII.

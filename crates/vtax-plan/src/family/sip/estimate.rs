@@ -3,7 +3,9 @@
 use vtax_units::{Nanos, Rate};
 
 use crate::assumptions::search_steps;
-use crate::model::{ImsMeasure, Measure, MeasureKind, MixPart, Ramp, Scenario, SipWorkload, Spread, Timing};
+use crate::model::{
+    CapacityMeasure, ImsMeasure, Measure, MeasureKind, MixPart, Ramp, Scenario, SipWorkload, Spread, Timing,
+};
 
 /// Confirmations of a search: one usually holds.
 const CONFIRMATIONS: u64 = 1;
@@ -40,6 +42,8 @@ fn benchmark(ims: &ImsMeasure, workload: &SipWorkload, capacity: Rate) -> f64 {
             step * above.min(f64::from(count)) + ends
         }
         Ramp::Search { start, max, precision, step: of_search } => {
+            // It goes no higher than there are subscribers for, but makes its first step.
+            let max = Rate(max.0.min(workload.most_rate().0).max(start.0).max(CapacityMeasure::LEAST_RATE.0));
             let steps = search_steps(start, max, precision, capacity) as f64;
             // Half of the steps that halve the bracket ask too much of the service, and so does the one before them. Each
             // of these waits for requests that are never answered.

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use vtax_load::Segment;
 use vtax_units::{Nanos, Rate};
 
@@ -58,7 +58,7 @@ fn segment(text: &str) -> Result<Segment> {
             (from.parse::<Rate>()?, to.parse()?)
         }
         None => {
-            let rate: Rate = rates.parse().with_context(|| format!("in `{text}`"))?;
+            let rate: Rate = rates.parse()?;
             (rate, rate)
         }
     };
@@ -94,6 +94,15 @@ mod tests {
     fn other_texts_are_refused() {
         for text in ["", "fast", "1/s,2/s", "1..2", "1/s:x", "1/s:1s,", "..:1s"] {
             assert!(text.parse::<Profile>().is_err(), "{text}");
+        }
+    }
+
+    /// The command line shows an error without its causes.
+    #[test]
+    fn the_reason_is_told() {
+        for text in ["900x/s", "1000/s:1s,900x/s:3s"] {
+            let told = text.parse::<Profile>().unwrap_err().to_string();
+            assert!(told.contains("`900x/s` is not a rate") && told.contains("not a unit of rate"), "{told}");
         }
     }
 }
