@@ -4,6 +4,7 @@
 
 use vtax_plan::model::{Measure, NetworkTest, Plan};
 use vtax_store::record::{Finding, TrialRecord, Validity};
+use vtax_units::metric::THROUGHPUT;
 
 use crate::consolidation::trial as systems;
 use crate::family::{
@@ -104,6 +105,16 @@ pub(crate) fn cautions(plan: &Plan, trials: &[TrialRecord]) -> Vec<String> {
 /// Of measures with the same metric, the one whose verdicts are told first; `None` where any will do.
 pub(crate) fn telling<'a>(metric: &str, measures: &[&'a str]) -> Option<&'a str> {
     (metric == "tcp_goodput").then(|| network::telling(measures)).flatten()
+}
+
+/// What a closed loop of that plan is about: how many requests are answered in a second, or how many bytes are moved.
+pub(crate) fn rate_of(plan: &Plan) -> &'static str {
+    if ftp::is_about_bytes(plan) { ftp::GOODPUT } else { THROUGHPUT.name }
+}
+
+/// Whether a metric is a rate, which a given load decides beforehand.
+pub(crate) fn is_rate(metric: &str) -> bool {
+    [ftp::GOODPUT, THROUGHPUT.name].contains(&metric)
 }
 
 /// What a trial found, in a few words: for the progress of a run and for its report. `planned` are the network tests of the plan, in

@@ -3,9 +3,13 @@
 use vtax_load::{LatencyHistogram, LoadResult};
 use vtax_store::summary::Better;
 use vtax_units::Nanos;
+use vtax_units::metric::VOICE_MOS;
 
 /// Pseudo-measure that collects what every trial tells, whichever measure it was for.
 pub(crate) const LIFECYCLE: &str = "lifecycle";
+
+/// The mean opinion score that few calls don't exceed.
+pub(crate) const VOICE_MOS_WORST: &str = "voice_mos_worst";
 
 /// What a metric is, apart from its values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,9 +26,14 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    /// What a value can be at all: no time, count or rate is below 0, and no share above 1.
+    /// What a value can be at all: no time, count or rate is below 0, no share above 1, and a mean opinion score is what ITU-T
+    /// G.107 has.
     pub(crate) fn possible(&self) -> (f64, f64) {
-        (0.0, if self.unit == "1" { 1.0 } else { f64::INFINITY })
+        match self.unit {
+            _ if [VOICE_MOS.name, VOICE_MOS_WORST].contains(&self.name) => (1.0, 4.5),
+            "1" => (0.0, 1.0),
+            _ => (0.0, f64::INFINITY),
+        }
     }
 }
 
@@ -141,6 +150,19 @@ mod tests {
     fn a_measure_that_is_a_test_has_both_parts() {
         assert_eq!(parts_of_measure(&measure_of_test("network", "tcp.a/b")), ("network", Some("tcp.a/b")));
         assert_eq!(parts_of_measure("latency"), ("latency", None));
+    }
+
+    #[test]
+    fn a_value_is_within_what_it_can_be() {
+        assert_eq!(lower("rebuild", "", "ns", 0).possible(), (0.0, f64::INFINITY));
+        assert_eq!(higher("survived", "", "1", 0).possible(), (0.0, 1.0));
+        for score in [VOICE_MOS.name, VOICE_MOS_WORST] {
+            assert_eq!(higher(score, "", "", 0).possible(), (1.0, 4.5));
+        }
+        let estimate = vtax_stats::estimate(&vtax_stats::Group::exact(&[4.4, 4.3, 1.2])).unwrap();
+        assert!(estimate.interval.is_some_and(|(low, high)| low < 1.0 && high > 4.5), "{estimate:?}");
+        let score = higher(VOICE_MOS.name, VOICE_MOS.label, "", 2);
+        assert_eq!(estimate.within(score.possible()).interval, Some((1.0, 4.5)));
     }
 
     #[test]

@@ -195,7 +195,7 @@ fn of_system(system: &SystemFound) -> impl Iterator<Item = FigureRow<'_>> {
     let figures: [(&'static str, Better, Option<Value>); 11] = [
         ("req/s", Better::Higher, of("asked", Some(system.asked))),
         ("req/s", Better::Higher, of("rate", Some(system.rate))),
-        ("1", Better::Lower, of("failed", Some(system.failed as f64))),
+        ("", Better::Lower, of("failed", Some(system.failed as f64))),
         ("ns", Better::Lower, system.p50),
         ("ns", Better::Lower, system.p99),
         ("ns", Better::Lower, of("latency_mean", Some(system.mean))),
@@ -232,4 +232,40 @@ pub fn write_all(run: &RunDir) -> Result<Report, ReportError> {
         report.write(format, run.path())?;
     }
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consolidation::trial::Role;
+
+    /// The unit 1 is that of shares: printed as percent, and an interval is cut at 1. A count must not have it.
+    #[test]
+    fn of_one_of_several_systems_only_shares_have_their_unit() {
+        let system = SystemFound {
+            cell: "vm".to_owned(),
+            measure: "latency".to_owned(),
+            trial: 0,
+            member: "sut-2".to_owned(),
+            role: Role::System,
+            name: None,
+            asked: 10.0,
+            rate: 9.0,
+            failed: 3,
+            p50: None,
+            p99: None,
+            mean: 1e6,
+            cpu: Some(1e5),
+            memory: Some(1e8),
+            steal: Some(0.01),
+            boot: Some(1e9),
+            up: Some(1e9),
+            lease: Some(1e6),
+        };
+        let figures: Vec<FigureRow<'_>> = of_system(&system).collect();
+        let shares: Vec<&str> = figures.iter().filter(|row| row.unit == "1").map(|row| row.metric).collect();
+        assert_eq!(shares, ["steal_share"]);
+        let failed = figures.iter().find(|row| row.metric == "failed").unwrap();
+        assert_eq!((failed.unit, failed.value), ("", 3.0));
+    }
 }

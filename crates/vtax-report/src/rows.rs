@@ -4,7 +4,7 @@ use vtax_plan::model::MeasureKind;
 use vtax_store::summary::{Comparison, MetricSummary, Summary};
 
 use crate::data::RunData;
-use crate::families::{metrics, telling};
+use crate::families::{is_rate, metrics, rate_of, telling};
 use crate::format::{range, tax, tax_range, typical};
 
 /// More rows than this are no longer one table to take in.
@@ -110,16 +110,17 @@ pub(crate) fn rows(data: &RunData, summary: &Summary) -> Vec<Row> {
 }
 
 /// Whether a metric of that measure belongs to the first table: a search and a closed loop drive
-/// the system to its limit, where latency and CPU time per request say little.
+/// the system to its limit, where latency and CPU time per request say little. A given load has no rate of its own.
 pub(crate) fn leads(data: &RunData, measure: &str, metric: &str) -> bool {
     let kind = |name: &str| data.plan.measures.iter().find(|m| m.name == name).map(|m| &m.kind);
     match kind(measure) {
         Some(MeasureKind::Capacity(_)) => metric == "capacity",
-        Some(MeasureKind::Throughput(_)) => metric == "throughput",
+        Some(MeasureKind::Throughput(_)) => metric == rate_of(&data.plan),
         Some(MeasureKind::Ims(_)) => metric == "doc",
         // Faults have a section of their own.
         Some(MeasureKind::Failover(_)) => false,
-        Some(MeasureKind::Latency(_) | MeasureKind::Network(_) | MeasureKind::Storage(_)) | None => true,
+        Some(MeasureKind::Latency(_)) => !is_rate(metric),
+        Some(MeasureKind::Network(_) | MeasureKind::Storage(_)) | None => true,
     }
 }
 

@@ -214,8 +214,13 @@ fn the_same_run_gives_the_same_page() {
 
 /// Rewrites the journal of a small run and makes its report.
 fn rewritten(change: impl Fn(&mut serde_json::Value)) -> (String, String) {
+    rewritten_of(1, change)
+}
+
+/// The same of a run with so many trials of each kind.
+fn rewritten_of(repetitions: u32, change: impl Fn(&mut serde_json::Value)) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { repetitions: 1, ..Options::default() };
+    let options = Options { repetitions, ..Options::default() };
     let (run, ..) = make(dir.path(), &options);
     let journal = run.path().join("journal.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
@@ -252,6 +257,22 @@ fn what_went_wrong_with_the_protection_is_told() {
     assert!(page.contains(" id=\"ft-problems\"") && page.contains("What went wrong with the protection"));
     assert!(section(&page).contains("the guest could not be protected: no host is free"));
     assert!(page.contains(why), "a trial's reason is told");
+}
+
+/// No guest stands still for longer than there is time, however its trials scatter.
+#[test]
+fn a_guest_stands_still_for_all_the_time_at_most() {
+    let (page, _) = rewritten_of(4, |entry| {
+        let trial = entry["repetition"].as_u64().unwrap_or_default() as usize % 4;
+        let checkpoints =
+            entry.pointer_mut("/protection/checkpoints").and_then(serde_json::Value::as_array_mut);
+        for checkpoint in checkpoints.into_iter().flatten() {
+            checkpoint["stopped_share"] = [0.99, 0.98, 0.3, 0.97][trial].into();
+        }
+    });
+    let row = page.split(">Standing still</th>").nth(1).unwrap().split("</tr>").next().unwrap();
+    let intervals = row.matches('–').count();
+    assert!(intervals >= 1 && row.matches("–100 %").count() == intervals, "{row}");
 }
 
 #[test]

@@ -142,3 +142,21 @@ fn what_tls_costs_is_of_the_same_server() {
         assert_eq!(section.matches(told).count(), 4, "{told}: {section}");
     }
 }
+
+/// A load that ends with its bytes is about how fast they are moved, and not about how few files they are.
+#[test]
+fn bulk_is_told_in_bytes_first_and_many_transfers_in_transfers() {
+    let first_table = |plan: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let run = made(directory.path(), plan, 0);
+        write_all(&run).unwrap();
+        let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+        let table = page.split("<table class=\"verdicts\">").nth(1).expect("a first table");
+        table.split("</table>").next().unwrap().to_owned()
+    };
+    let table = first_table(&PLAN.replace("ftp: {", "ftp: {bytes: 200MB, transfers: 0, "));
+    assert!(table.contains("goodput of files") && table.contains("20.0 MB/s"), "{table}");
+    assert!(!table.contains("req/s"), "{table}");
+    let table = first_table(PLAN);
+    assert!(table.contains("200 req/s") && !table.contains("goodput"), "{table}");
+}

@@ -155,6 +155,58 @@ repeat: 3
     run.run().clone()
 }
 
+/// Two measures make the same tests: what one found is no part of the other, and each is told by its name.
+#[test]
+fn measures_of_the_same_tests_are_told_apart() {
+    let plan = "
+vtax: 1
+name: twice
+baseline: native
+environments: native
+paths: direct
+workload:
+  storage: {operations: [read], size: 100MiB, record: 4KiB}
+measure:
+  - storage
+  - storage: {name: later}
+repeat: 3
+";
+    let directory = tempfile::tempdir().unwrap();
+    let other = create_served(&directory.path().join("other")).unwrap();
+    let like = &other.trials().unwrap()[0].observations[0];
+    let plan = vtax_plan::parse("twice", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+    let mut run = RunDir::create(directory.path().join("run"), &plan, &other.provenance().unwrap()).unwrap();
+    let cell = &plan.cells[0];
+    let test = &cell.workload.model().storage_tests()[0];
+    for (measure, more) in [("storage", 1), ("later", 3)] {
+        for repetition in 0..3 {
+            let mut found = observation(like, test);
+            for layer in found.cpu.iter_mut().flat_map(|cpu| &mut cpu.layers) {
+                layer.time.0 *= more;
+            }
+            let record = TrialRecord::begin(&cell.id, measure, repetition);
+            let record = TrialRecord { observations: vec![found], validity: Default::default(), ..record };
+            let trial = run.begin_trial(&cell.id, measure, repetition).unwrap();
+            run.finish_trial(trial, record).unwrap();
+        }
+    }
+    run.completed().unwrap();
+    write_all(run.run()).unwrap();
+    let page = fs::read_to_string(run.run().path().join("report.html")).unwrap();
+    for told in ["<h3>read: storage</h3>", "<h3>read: later</h3>", ">storage/read</th>", ">later/read</th>"] {
+        assert!(page.contains(told), "no {told}");
+    }
+    // Each has rounds of its own, and a plot of them.
+    for plot in ["storage/read, native, trial 000", "later/read, native, trial 003"] {
+        assert!(page.contains(plot), "no {plot}");
+    }
+    let cpu = |measure: &str| {
+        let row = page.split(&format!(">{measure}/read, native</th>")).nth(1);
+        row.unwrap_or_else(|| panic!("no row of {measure}")).split("</tr>").next().unwrap().to_owned()
+    };
+    assert_ne!(cpu("storage"), cpu("later"));
+}
+
 /// The lines of a sheet: what the first column says, with the figures behind it.
 fn lines(run: &RunDir, sheet: &str) -> Vec<(String, Vec<u64>)> {
     let book = part_of_workbook(run, "xl/workbook.xml");

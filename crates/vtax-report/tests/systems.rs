@@ -4,6 +4,8 @@ use std::fs;
 
 use vtax_fixture::systems::{create, neighbour};
 use vtax_report::write_all;
+use vtax_store::RunDir;
+use vtax_store::record::{Finding, JournalEntry};
 use vtax_store::summary::{Summary, Verdict};
 
 fn summary(path: &std::path::Path) -> Summary {
@@ -41,9 +43,49 @@ fn the_knee_is_found_and_what_it_was_made_of_is_said() {
     assert_eq!(table.lines().count(), 1 + (2 + 3 + 4 + 6) * 5);
     let table = fs::read_to_string(run.path().join("csv/consolidation.csv")).unwrap();
     assert!(
-        table.lines().any(|line| line.starts_with("vm (TCG),latency") && line.trim_end().ends_with(",2,3")),
+        table
+            .lines()
+            .any(|line| line.starts_with("vm (TCG),latency") && line.trim_end().ends_with(",2,3,no")),
         "{table}"
     );
+}
+
+/// Percentiles that lie among what had no answer are bounds, and files say so as the page does.
+#[test]
+fn bounds_are_told_as_such_in_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = create(&directory.path().join("run")).unwrap();
+    let path = run.path().join("journal.jsonl");
+    let mut lines = String::new();
+    for line in fs::read_to_string(&path).unwrap().lines() {
+        let mut entry: JournalEntry = serde_json::from_str(line).unwrap();
+        if let JournalEntry::TrialEnded(record) = &mut entry {
+            // Of two systems the second left a tenth without an answer, and so a twentieth of all was left.
+            let of_two = record.cell.ends_with("count-2");
+            for observation in record.observations.iter_mut().filter(|_| of_two) {
+                let left = match observation.member.as_deref() {
+                    Some("sut") => continue,
+                    Some(_) => 10,
+                    None => 20,
+                };
+                let load = observation.result.as_mut().and_then(Finding::load_mut).unwrap();
+                load.counts.ok -= load.counts.ok / left;
+            }
+        }
+        lines.push_str(&(serde_json::to_string(&entry).unwrap() + "\n"));
+    }
+    fs::write(&path, lines).unwrap();
+    write_all(&RunDir::open(run.path()).unwrap()).unwrap();
+    let bounds = |file: &str| -> Vec<String> {
+        let table = fs::read_to_string(run.path().join("csv").join(file)).unwrap();
+        assert!(table.lines().next().unwrap().trim_end().ends_with(",at_least"), "{table}");
+        table.lines().filter(|line| line.trim_end().ends_with(",yes")).map(str::to_owned).collect()
+    };
+    let systems = bounds("systems.csv");
+    let of_second = |line: &String| line.contains("count-2,") && line.contains(",sut-2,");
+    assert!(systems.len() == 5 && systems.iter().all(of_second), "{systems:?}");
+    let consolidation = bounds("consolidation.csv");
+    assert!(consolidation.len() == 1 && consolidation[0].contains("count-2,"), "{consolidation:?}");
 }
 
 #[test]

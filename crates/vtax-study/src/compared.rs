@@ -75,7 +75,10 @@ pub(crate) fn over(a: &Side, b: &Side, manner: Manner<'_>) -> Result<Compared, O
     }
 }
 
-/// A figure by itself, each value divided by `attempts` as well.
+/// What a share can be.
+const SHARE: (f64, f64) = (0.0, 1.0);
+
+/// A figure by itself, each value divided by `attempts` as well: a share.
 pub(crate) fn alone(side: &Side, attempts: f64, manner: Manner<'_>) -> Result<Compared, Open> {
     let exact = |ratio: f64| Ok(Compared { ratio, interval: None });
     match manner.way {
@@ -89,7 +92,7 @@ pub(crate) fn alone(side: &Side, attempts: f64, manner: Manner<'_>) -> Result<Co
             let group = Group { resolution: figure.resolution, ..Group::exact(&values) };
             let found =
                 estimate(&group).ok_or_else(|| Open::CantTell("a value isn't a number".to_owned()))?;
-            let interval = found.interval.ok_or_else(|| too_few(values.len()))?;
+            let interval = found.within(SHARE).interval.ok_or_else(|| too_few(values.len()))?;
             Ok(Compared { ratio: found.center, interval: Some(interval) })
         }
     }

@@ -121,6 +121,22 @@ fn losses_of_nothing_are_small_and_counts_are_shares() {
     assert_eq!(word(&[0., 9., 1.]), Word::CantTell);
 }
 
+/// No share is below nothing or above the whole, however its trials scatter.
+#[test]
+fn a_share_has_the_interval_of_one() {
+    let loaded = open("virtualized-ims").unwrap();
+    let interval = |claim: &str, metric: &str, values: &[f64]| {
+        let test = loaded.study.claim(claim).unwrap().test.as_ref().unwrap();
+        let run = run(vec![cell("vm-kemari", "bridge", &[("failover", metric, values)])]);
+        let judged = judge(&loaded.study, test, &run, Mode::Quick, Way::Properly);
+        judged.steps[0].ours.unwrap().interval.unwrap()
+    };
+    let (low, high) = interval("failover-loses-little", "requests_lost", &[0., 0., 0., 50., 0.]);
+    assert!(low == 0.0 && high > 0.1 && high < 1.0, "{low} {high}");
+    let (low, high) = interval("failover-survived", "survived", &[1., 1., 1., 0.5, 1.]);
+    assert!(low < 0.6 && high == 1.0, "{low} {high}");
+}
+
 /// One side that never loses anything beside one that always does makes no ratio, and is told all the same.
 #[test]
 fn nothing_against_something_is_told() {

@@ -1,6 +1,6 @@
 //! Comparisons of two runs, metric by metric.
 
-use vtax_plan::model::MeasureKind;
+use vtax_plan::model::{MeasureKind, Plan, Repeat};
 use vtax_store::summary::{Comparison, Doubt, MetricSummary};
 use vtax_units::Share;
 
@@ -37,7 +37,9 @@ pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
             }
         }
     }
-    close(&mut family, &a.context.data.plan, vtax_stats::ALPHA);
+    let plan_a = &a.context.data.plan;
+    let plan = Plan { repeat: looking(&plan_a.repeat, &b.context.data.plan.repeat), ..plan_a.clone() };
+    close(&mut family, &plan, vtax_stats::ALPHA);
     let above = options.max_tax.map_or_else(Vec::new, |max| above_limit(&family, 1.0 + max.0));
     let mut judged = family.into_iter().zip(above.into_iter().chain(std::iter::repeat(false)));
     for row in &mut rows {
@@ -52,6 +54,14 @@ pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
         row.gate = options.max_tax.map(|max| held_to(&row.comparison, max, beyond));
     }
     rows
+}
+
+/// How trials were repeated, as far as it says whether a run looked at its figures to decide how many to make: where one of the
+/// two did, as that one, whichever it is; where both did, as the one that began to look first.
+fn looking(a: &Repeat, b: &Repeat) -> Repeat {
+    let looked = |repeat: &&Repeat| repeat.max > repeat.min;
+    let first = [a, b].into_iter().filter(looked).min_by_key(|repeat| repeat.min);
+    first.unwrap_or(a).clone()
 }
 
 /// Where a side's trials had too few answers for the percentile, that is the reason.

@@ -490,6 +490,45 @@ fn a_bound_fails_only_where_it_is_beyond_among_all_rows() {
     assert_eq!(rows::held_to(&bound, Share(0.0), false), GateVerdict::CantTell);
 }
 
+/// Whichever of two runs went on until it was sure, their interval is as wide, and turned around where they change places.
+#[test]
+fn looking_is_paid_for_on_either_side() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let (cell, fixed) = ("container.bridge.http", Report::read(&run).unwrap());
+    // Its container has nine tenths of the capacity.
+    let until_sure = |name: &str, min: u32| {
+        let setup = |plan: &mut Plan, _: &mut Provenance| {
+            (plan.repeat.min, plan.repeat.max) = (min, 9);
+        };
+        changed(&run, &dir.path().join(name), setup, |record| {
+            if record.cell == cell
+                && let Some(Finding::Capacity(c)) = record.finding_mut()
+            {
+                c.lower = Rate(c.lower.0 * 0.9);
+                c.upper = c.upper.map(|u| Rate(u.0 * 0.9));
+            }
+            true
+        })
+    };
+    let interval = |a: &Report, b: &Report| {
+        let compared = compare(a, b, &Options::default()).unwrap();
+        let capacity = |row: &&Row| row.comparison.metric == "capacity" && row.comparison.cell == cell;
+        compared.rows.iter().find(capacity).unwrap().comparison.interval.unwrap()
+    };
+    let turned = |(low, high): (f64, f64)| (1.0 / high, 1.0 / low);
+    let alike =
+        |x: (f64, f64), y: (f64, f64)| (x.0 / y.0 - 1.0).abs() < 1e-9 && (x.1 / y.1 - 1.0).abs() < 1e-9;
+    let (sure, later) = (until_sure("sure", 3), until_sure("later", 4));
+    let (there, back) = (interval(&fixed, &sure), interval(&sure, &fixed));
+    assert!(alike(there, turned(back)), "{there:?} {back:?}");
+    // Four trials were to be made in any case: nothing to pay for. Where the other run was to make three, there is.
+    let nothing = interval(&fixed, &later);
+    assert!(there.0 < nothing.0 && nothing.1 < there.1, "{there:?} {nothing:?}");
+    let (there, back) = (interval(&later, &sure), interval(&sure, &later));
+    assert!(alike(there, turned(back)), "{there:?} {back:?}");
+}
+
 /// Rows that all differ plainly correct nothing for each other where the question is a limit that none of them is beyond.
 #[test]
 fn a_level_for_differences_is_none_for_a_limit() {

@@ -69,6 +69,11 @@ pub(super) fn center(context: &Context, cell: &Cell, measure: &str, metric: &str
     context.center(cell, measure, metric)
 }
 
+/// Whether of that only a lower bound is known.
+pub(super) fn is_least(context: &Context, cell: &Cell, measure: &str, metric: &str) -> bool {
+    center(context, cell, measure, metric).is_some() && context.exact_center(cell, measure, metric).is_none()
+}
+
 /// Rate of all systems together, whatever the measure calls it.
 pub(super) fn rate(context: &Context, cell: &Cell, measure: &str) -> Option<f64> {
     RATES.iter().find_map(|metric| center(context, cell, measure, metric))
@@ -80,8 +85,7 @@ const RATES: [&str; 3] = ["throughput", "goodput", "capacity"];
 /// Whether that rate is only a bound: no search came to the limit.
 pub(super) fn is_bound(context: &Context, cell: &Cell, measure: &str) -> bool {
     let known = |metric: &&&str| center(context, cell, measure, metric).is_some();
-    let metric = RATES.iter().find(known);
-    metric.is_some_and(|metric| context.exact_center(cell, measure, metric).is_none())
+    RATES.iter().find(known).is_some_and(|metric| is_least(context, cell, measure, metric))
 }
 
 /// What shows the cost of another system, of a measure: a metric, its label, its unit and which direction is better.

@@ -193,6 +193,9 @@ fn blocks<'r, 'a>(rows: &'r [&'a Row]) -> impl Iterator<Item = &'r [&'a Row]> {
     rows.chunk_by(|a, b| (a.metric, &a.measure) == (b.metric, &b.measure))
 }
 
+/// The share of time in which a guest was paused.
+const STANDING_STILL: &str = "Standing still";
+
 fn checkpoints(group: &Group) -> Vec<Cost> {
     let per_second = |v: f64| format!("{}/s", digits(v));
     let bytes = |v: f64| quantity(v, "B");
@@ -202,7 +205,7 @@ fn checkpoints(group: &Group) -> Vec<Cost> {
     let lines: [Line<'_>; 8] = [
         ("Checkpoints", "How often what changed was copied.", |e| &e.costs.checkpoint_rate, &per_second),
         (
-            "Standing still",
+            STANDING_STILL,
             "Share of the time in which the guest was paused.",
             |e| &e.costs.stopped_share,
             &share,
@@ -227,7 +230,10 @@ fn checkpoints(group: &Group) -> Vec<Cost> {
     let mut all: Vec<Cost> = lines
         .iter()
         .map(|(label, meaning, of, text)| {
-            let cell = |e: &Environment| figure_cell(&Figure::new(of(e).iter().copied().map(Some)), text);
+            // Of a core several may be used; of time there is no more than all of it.
+            let most = if *label == STANDING_STILL { 1.0 } else { f64::INFINITY };
+            let figure = |e: &Environment| Figure::new(of(e).iter().copied().map(Some)).at_most(most);
+            let cell = |e: &Environment| figure_cell(&figure(e), text);
             Cost { label: (*label).to_owned(), meaning, cells: group.environments.iter().map(cell).collect() }
         })
         .collect();

@@ -182,6 +182,15 @@ impl Figure {
         Self { n: known.len(), of: all.len(), median, interval, extremes }
     }
 
+    /// The same of what can't be more than that, as no share of time is above 1.
+    pub(crate) fn at_most(self, most: f64) -> Self {
+        let cut = |interval| {
+            let estimate = Estimate { center: self.median.unwrap_or_default(), interval: Some(interval) };
+            estimate.within((0.0, most)).interval
+        };
+        Self { interval: self.interval.and_then(cut), ..self }
+    }
+
     /// Too few to say more than what was seen.
     pub(crate) fn unknown(&self) -> bool {
         self.n < MIN_TRIALS
@@ -268,6 +277,14 @@ mod tests {
         let (low, high) = figure.interval.unwrap();
         assert!(low == 0.0 && high >= 5.0, "{low} {high}");
         assert!(Figure::new([Some(f64::NAN), Some(f64::INFINITY)]).median.is_none());
+    }
+
+    #[test]
+    fn no_share_is_above_the_whole() {
+        let share = Figure::new([0.99, 0.98, 0.3].map(Some));
+        let (low, high) = share.interval.unwrap();
+        assert!(high > 1.0, "{share:?}");
+        assert_eq!(share.at_most(1.0).interval, Some((low, 1.0)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vtax_plan::model::{FaultKind, FaultTarget, TopologyFault};
 use vtax_store::failover::{FailoverOutcome, FaultRecord, Recovery};
 use vtax_store::record::{Finding, InvalidReason, TrialRecord, Validity};
+use vtax_topology::convergence::Convergence;
 use vtax_units::{Nanos, counted};
 
 use super::failover::{Counts, End, Failover, Times};
@@ -12,12 +13,16 @@ use super::figures::QUANTITIES;
 use super::writes;
 use crate::format::duration;
 use crate::metric::{Info, Value, exact, higher, lower};
+use crate::routed;
 use crate::words::invalid;
 
 /// Faults of one trial that are looked at: a run may hold anything.
 const MOST_FAULTS: usize = 1000;
 /// First answers after faults that are named one by one.
 const MOST_NAMED: usize = 4;
+
+/// How long routers' data plane was broken, by the rate of what arrived: a bound where it never was whole again.
+pub(crate) const CONVERGENCE_RATE: &str = "convergence_rate";
 
 /// The metrics of faults, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
@@ -30,7 +35,7 @@ pub(crate) const METRICS: &[Info] = &[
     lower("rebuild", "rebuild of the RAID", "ns", 0),
     lower("writes_wrong", "acknowledged writes lost or wrong", "", 0),
     lower("convergence_loss", "convergence of the routers' data plane, by loss", "ns", 0),
-    lower("convergence_rate", "convergence of the routers' data plane, by rate", "ns", 0),
+    lower(CONVERGENCE_RATE, "convergence of the routers' data plane, by rate", "ns", 0),
     lower("restoration_loss", "loss on the way back, as time", "ns", 0),
 ];
 
@@ -246,35 +251,35 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
         put(metric, vtax_stats::quantile(&found, 0.5));
     }
     put("writes_wrong", writes::wrong(record));
-    for (metric, value) in converged(record) {
-        put(metric, value);
-    }
+    values.extend(converged(record));
     values
 }
 
 /// Medians over what was done to a trial's routers, the worse of both ways each.
-fn converged(record: &TrialRecord) -> [(&'static str, Option<f64>); 3] {
-    let events = crate::routed::found(record).map_or(&[][..], |found| found.events.as_slice());
-    let (mut broke, mut mended, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+fn converged(record: &TrialRecord) -> impl Iterator<Item = Value> {
+    let events = routed::found(record).map_or(&[][..], |found| found.events.as_slice());
+    let (mut broke, mut mended) = (Vec::new(), Vec::new());
     for event in events.iter().take(MOST_FAULTS) {
-        let worse = crate::routed::worse([event.up, event.down]);
-        if event.fault.mends() {
-            mended.push(worse.by_loss.0 as f64);
-        } else {
-            broke.push(worse.by_loss.0 as f64);
-            rates.extend(worse.by_rate.map(|ns| ns.0 as f64));
-        }
+        let of_kind = if event.fault.mends() { &mut mended } else { &mut broke };
+        of_kind.push(routed::worse([event.up, event.down]));
     }
-    [("convergence_loss", broke), ("convergence_rate", rates), ("restoration_loss", mended)]
-        .map(|(metric, values)| (metric, vtax_stats::quantile(&values, 0.5)))
+    let by_loss = |metric: &'static str, all: &[Convergence]| {
+        let times: Vec<f64> = all.iter().map(|found| found.by_loss.0 as f64).collect();
+        vtax_stats::quantile(&times, 0.5).map(|ns| exact(metric, ns))
+    };
+    let by_rate = routed::median_by_rate(&broke);
+    let by_rate = by_rate.map(|(ns, censored)| Value { censored, ..exact(CONVERGENCE_RATE, ns) });
+    let found = [by_loss("convergence_loss", &broke), by_rate, by_loss("restoration_loss", &mended)];
+    found.into_iter().flatten()
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use vtax_plan::model::{Fault, LossyLink, StopDaemon};
-    use vtax_store::failover::{Connections, FailoverLoad, Recovered, Seen};
+    use vtax_store::failover::{Connections, FailoverLoad, Recovered, Seen, TopologyEvent, TopologyOutcome};
     use vtax_store::ims::ImsOutcome;
+    use vtax_store::record::Observation;
     use vtax_topology::frr::Daemon;
     use vtax_units::Rate;
 
@@ -389,8 +394,7 @@ mod tests {
         assert!(of(InvalidReason::MeasureFailed, &fault(&moments, counts)).is_some());
     }
 
-    #[test]
-    fn a_line_has_the_first_answers_after_some_faults() {
+    fn outcome(faults: Vec<FaultRecord>) -> FailoverOutcome {
         let load = ImsOutcome {
             doc: None,
             failed: None,
@@ -400,20 +404,52 @@ mod tests {
             connections: None,
             probe_clocks: Default::default(),
         };
-        let line = |faults: Vec<FaultRecord>| {
-            describe_faults(&FailoverOutcome {
-                offered: Rate(1.0),
-                started_unix_ns: 0,
-                duration: Nanos(1),
-                delayed_beyond: Nanos(1),
-                load: FailoverLoad::Scenarios(Box::new(load.clone())),
-                faults,
-                unplanned: Vec::new(),
-                unprotected: Vec::new(),
-                down: Vec::new(),
-                topology: None,
-            })
+        FailoverOutcome {
+            offered: Rate(1.0),
+            started_unix_ns: 0,
+            duration: Nanos(1),
+            delayed_beyond: Nanos(1),
+            load: FailoverLoad::Scenarios(Box::new(load)),
+            faults,
+            unplanned: Vec::new(),
+            unprotected: Vec::new(),
+            down: Vec::new(),
+            topology: None,
+        }
+    }
+
+    #[test]
+    fn a_fault_that_routers_never_came_back_from_counts() {
+        let event = |rate: Option<u64>, loss: u64| {
+            let (by_rate, by_loss) = (rate.map(Nanos), Nanos(loss));
+            let way = Convergence { by_rate, by_loss, ..Convergence::default() };
+            let fault = TopologyFault::CutLink("a-b".parse().unwrap());
+            TopologyEvent { fault, at: Nanos(1), up: way, down: way }
         };
+        let by_rate = |events: Vec<TopologyEvent>| {
+            let topology = TopologyOutcome {
+                interval: Nanos(1),
+                late: Nanos(0),
+                before: None,
+                events,
+                timeline: Vec::new(),
+                problem: None,
+            };
+            let found = FailoverOutcome { topology: Some(Box::new(topology)), ..outcome(Vec::new()) };
+            let observations = vec![Observation::whole(0, Finding::Failover(Box::new(found)))];
+            let values = values(&TrialRecord { observations, ..trial() });
+            let of_rate = values.iter().find(|v| v.metric == CONVERGENCE_RATE);
+            of_rate.map(|v| (v.value, v.censored))
+        };
+        let (back, never) = (event(Some(20), 20), event(None, 900));
+        assert_eq!(by_rate(vec![back.clone(), back.clone(), never.clone()]), Some((20.0, false)));
+        assert_eq!(by_rate(vec![back, never.clone(), never]), Some((900.0, true)));
+        assert_eq!(by_rate(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_line_has_the_first_answers_after_some_faults() {
+        let line = |faults: Vec<FaultRecord>| describe_faults(&outcome(faults));
         let one = fault(&[Some(0), None, None, None, None, None, Some(2_000_000), None], [9, 0, 0, 0]);
         let lost = FaultRecord { lost: Some("both hosts are gone".to_owned()), seen: None, ..one.clone() };
         let lost_twice = "2 faults, no answer after them; service lost 2 times";

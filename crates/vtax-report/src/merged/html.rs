@@ -2,10 +2,10 @@
 
 use vtax_store::summary::Comparison;
 
-use super::table::{difference, interval_text, place, said, tax_text};
+use super::table::{difference, host_text, interval_text, overall_text, place, said};
 use super::{Merged, MergedLatency, MergedRow};
 use crate::families::named;
-use crate::format::{duration, quantity, tax, utc};
+use crate::format::{duration, typical, utc};
 use crate::html::page::start;
 use crate::html::parts::{badge, close_table, figure, open_table, scrolling};
 use crate::html::table::PlainTable;
@@ -82,9 +82,12 @@ fn overall(m: &Merged) -> Markup {
             &[],
             &metric(row),
         );
-        let another = row.another.filter(|_| row.tax.is_some());
-        let figures =
-            [row.hosts.len().to_string(), tax_text(row), interval_text(row.interval), interval_text(another)];
+        let figures = [
+            row.hosts.len().to_string(),
+            overall_text(row),
+            interval_text(row.interval),
+            interval_text(row.another),
+        ];
         for text in &figures {
             table.element("td", &[("class", "n")], text);
         }
@@ -133,7 +136,12 @@ fn pictured(m: &Merged) -> Vec<Row> {
         let few = row.hosts.len() <= MOST_IN_PICTURE;
         for host in row.hosts.iter().filter(|h| few || row.odd.contains(&h.host)) {
             let position = if row.odd.contains(&host.host) { 2 } else { 0 };
-            rows.push(line(host.host.clone(), position, of_row(Some(host.tax), host.interval)));
+            let own = Comparison {
+                at_least: host.at_least,
+                at_most: host.at_most,
+                ..of_row(host.tax, host.interval)
+            };
+            rows.push(line(host.host.clone(), position, own));
         }
     }
     rows
@@ -158,9 +166,9 @@ fn each(m: &Merged) -> Markup {
                 metric(row),
                 host.host.clone(),
                 host.rounds.to_string(),
-                quantity(host.baseline, &row.unit),
-                quantity(host.candidate, &row.unit),
-                tax(host.tax),
+                typical(host.baseline, &row.unit, host.baseline_at_least),
+                typical(host.candidate, &row.unit, host.candidate_at_least),
+                host_text(host),
                 interval_text(host.interval),
                 if row.odd.contains(&host.host) { "differs" } else { "" }.to_owned(),
             ];

@@ -110,13 +110,14 @@ pub struct MergedRow {
     pub verdict: Verdict,
     /// Why, in words for people.
     pub reason: String,
-    /// How far hosts' own taxes typically lie from the mean, as a factor of 1 or more, what rounds explain taken off.
+    /// How far hosts' own taxes typically lie from the mean, as a factor of 1 or more, what rounds explain taken off; `None`
+    /// where only a bound is known, as of `another` and `same`.
     pub spread: Option<f64>,
     /// Where the tax of one more host like these would be found 95 times of 100.
     pub another: Option<(f64, f64)>,
     /// How often rounds alone would let hosts come out at least as different.
     pub same: Option<f64>,
-    /// Hosts whose tax differs from that of the others by more than rounds explain.
+    /// Hosts whose tax differs from that of the others by more than rounds explain; none where only a bound is known.
     pub odd: Vec<String>,
 }
 
@@ -125,17 +126,29 @@ pub struct MergedRow {
 pub struct TaxOnHost {
     /// Name of the host.
     pub host: String,
-    /// The tax from its own rounds.
-    pub tax: f64,
+    /// The tax from its own rounds; `None` where only a bound is known there.
+    pub tax: Option<f64>,
     /// Its 95 % interval from its own rounds, as its own report has it; of several runs over the rounds of all. `None` with
-    /// fewer than three.
+    /// fewer than three, or where only a bound is known.
     pub interval: Option<(f64, f64)>,
+    /// The tax there is at least this, as in the row; `None` with fewer than three rounds.
+    #[serde(default)]
+    pub at_least: Option<f64>,
+    /// The tax there is at most this, likewise.
+    #[serde(default)]
+    pub at_most: Option<f64>,
     /// Rounds with both sides.
     pub rounds: usize,
     /// Median of the baseline's values there.
     pub baseline: f64,
+    /// True where that is only a lower bound.
+    #[serde(default)]
+    pub baseline_at_least: bool,
     /// Median of the candidate's.
     pub candidate: f64,
+    /// True where that is only a lower bound.
+    #[serde(default)]
+    pub candidate_at_least: bool,
 }
 
 /// Latency of one cell and measure over all hosts: every answer of every host counts the same.

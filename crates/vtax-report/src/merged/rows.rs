@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use vtax_load::{LatencyHistogram, UnlikeHistograms};
 use vtax_plan::model::Cell;
 use vtax_stats::{
-    ALPHA, Bound, Direction, HostLogs, MIN_HOSTS, OverHosts, Ratio, judge_family, logs_by_round,
+    ALPHA, Bound, Direction, HostLogs, HostTax, MIN_HOSTS, OverHosts, Ratio, judge_family, logs_by_round,
 };
-use vtax_store::summary::Better;
+use vtax_store::summary::{Better, Comparison};
 
 use super::{MergeOptions, MergedLatency, MergedRow, TaxOnHost};
 use crate::Report;
@@ -75,7 +75,7 @@ fn row(hosts: &[Host<'_>], cell: &Cell, measure: &str, info: &Info, seed: u64) -
         let of_host = found_on(runs, [&cell.id, baseline, measure], info);
         if !of_host.logs.is_empty() {
             names.push(name.clone());
-            own.push(own_interval(runs, [&cell.id, measure, info.name], of_host.logs.len()));
+            own.push(own_comparison(runs, [&cell.id, measure, info.name], of_host.logs.len()));
             found.push(of_host);
         }
     }
@@ -84,18 +84,12 @@ fn row(hosts: &[Host<'_>], cell: &Cell, measure: &str, info: &Info, seed: u64) -
     let over = vtax_stats::over_hosts(&logs, seed)?;
     let any = |of: fn(&Found) -> bool| found.iter().any(of);
     let bound = bound(any(|f| f.censored.0), any(|f| f.censored.1), info.better);
-    let median = |values: &[f64]| vtax_stats::quantile(values, 0.5).unwrap_or_default();
     let taxes = names.iter().zip(own).zip(&over.hosts).zip(&found);
-    let taxes = taxes.map(|(((host, own), tax), found)| TaxOnHost {
-        host: host.clone(),
-        tax: tax.center.exp(),
-        interval: own.or(tax.interval.map(exp)),
-        rounds: tax.rounds,
-        baseline: median(&found.values.0),
-        candidate: median(&found.values.1),
-    });
+    let taxes = taxes.map(|(((host, own), tax), found)| on_host(host, own, tax, (found, info.better)));
     let ratio = over.ratio(direction(info), bound);
     let exactly = bound == Bound::Exact;
+    // How far a bound lies from a figure, or from another bound, says nothing of how far the taxes do.
+    let odd = over.odd.iter().filter(|_| exactly).filter_map(|host| names.get(*host).cloned()).collect();
     let row = MergedRow {
         group: String::new(),
         environment: String::new(),
@@ -114,10 +108,10 @@ fn row(hosts: &[Host<'_>], cell: &Cell, measure: &str, info: &Info, seed: u64) -
         detectable: ratio.detectable.filter(|_| exactly),
         verdict: vtax_store::summary::Verdict::Inconclusive,
         reason: String::new(),
-        spread: over.spread.map(f64::exp),
-        another: over.another.map(exp),
-        same: over.same,
-        odd: over.odd.iter().filter_map(|host| names.get(*host).cloned()).collect(),
+        spread: over.spread.filter(|_| exactly).map(f64::exp),
+        another: over.another.filter(|_| exactly).map(exp),
+        same: over.same.filter(|_| exactly),
+        odd,
     };
     Some(PendingRow { row, over, ratio })
 }
@@ -126,12 +120,41 @@ fn exp((low, high): (f64, f64)) -> (f64, f64) {
     (low.exp(), high.exp())
 }
 
-/// The interval that a host's own report gives the tax; `None` where it has several runs, or where its report isn't of these rounds.
-fn own_interval(runs: &[&Report], [cell, measure, metric]: [&str; 3], rounds: usize) -> Option<(f64, f64)> {
-    let [run] = runs else { return None };
+/// What a host found, with the intervals of its own report where that has some; of a bound the end that is known.
+fn on_host(
+    host: &str,
+    own: Option<&Comparison>,
+    tax: &HostTax,
+    (found, better): (&Found, Better),
+) -> TaxOnHost {
+    let (baseline_at_least, candidate_at_least) = found.censored;
+    let bound = bound(baseline_at_least, candidate_at_least, better);
+    let interval = tax.interval.map(exp);
+    let median = |values: &[f64]| vtax_stats::quantile(values, 0.5).unwrap_or_default();
+    TaxOnHost {
+        host: host.to_owned(),
+        tax: (bound == Bound::Exact).then(|| tax.center.exp()),
+        interval: own.and_then(|c| c.interval).or(interval).filter(|_| bound == Bound::Exact),
+        at_least: own.and_then(|c| c.at_least).or(interval.map(|i| i.0)).filter(|_| bound == Bound::AtLeast),
+        at_most: own.and_then(|c| c.at_most).or(interval.map(|i| i.1)).filter(|_| bound == Bound::AtMost),
+        rounds: tax.rounds,
+        baseline: median(&found.values.0),
+        baseline_at_least,
+        candidate: median(&found.values.1),
+        candidate_at_least,
+    }
+}
+
+/// What a host's own report says of the tax; `None` where it has several runs, or where its report isn't of these rounds.
+fn own_comparison<'a>(
+    runs: &[&'a Report],
+    [cell, measure, metric]: [&str; 3],
+    rounds: usize,
+) -> Option<&'a Comparison> {
+    let &[run] = runs else { return None };
     let mut all = run.context.summary.comparisons.iter();
     let own = all.find(|c| c.cell == cell && c.measure == measure && c.metric == metric)?;
-    own.interval.filter(|_| own.rounds == Some(rounds as u32))
+    (own.rounds == Some(rounds as u32)).then_some(own)
 }
 
 fn found_on(runs: &[&Report], [cell, baseline, measure]: [&str; 3], info: &Info) -> Found {

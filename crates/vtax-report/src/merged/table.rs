@@ -4,7 +4,7 @@ use vtax_stats::MIN_HOSTS;
 use vtax_store::summary::Verdict;
 use vtax_units::counted;
 
-use super::{HostDifference, Merged, MergedRow};
+use super::{HostDifference, Merged, MergedRow, TaxOnHost};
 use crate::format::{digits, tax, tax_range};
 use crate::text::{first_column, printable, wrap};
 use crate::words::{sign, word};
@@ -48,10 +48,13 @@ pub(super) fn said(row: &MergedRow) -> String {
                 digits(share)
             ));
         }
-        (Some(_), Some(_)) => parts.push("hosts differ by no more than their rounds explain".to_owned()),
+        // One alone may differ where all together aren't shown to; and what isn't shown may be there all the same.
+        (Some(_), Some(_)) if row.odd.is_empty() => {
+            parts.push("no difference between hosts is shown".to_owned());
+        }
         _ => {}
     }
-    if let Some((low, high)) = row.another.filter(|_| row.tax.is_some()) {
+    if let Some((low, high)) = row.another {
         parts.push(format!("one more host like these is expected between {}", span(low, high)));
     }
     match row.odd.as_slice() {
@@ -66,14 +69,24 @@ fn span(low: f64, high: f64) -> String {
     format!("{} and {}", tax(low), tax(high))
 }
 
-/// `1.02x`, `≥ 35x`, empty where there is none.
-pub(super) fn tax_text(row: &MergedRow) -> String {
-    match (row.tax, row.at_least, row.at_most) {
-        (Some(t), ..) => tax(t),
-        (_, Some(t), _) => format!("≥ {}", tax(t)),
-        (_, _, Some(t)) => format!("≤ {}", tax(t)),
+/// Of a tax, what it is at least and what it is at most: `1.02x`, `≥ 35x`, empty where there is none.
+fn tax_text(known: [Option<f64>; 3]) -> String {
+    match known {
+        [Some(t), ..] => tax(t),
+        [_, Some(t), _] => format!("≥ {}", tax(t)),
+        [_, _, Some(t)] => format!("≤ {}", tax(t)),
         _ => String::new(),
     }
+}
+
+/// The overall tax of a row.
+pub(super) fn overall_text(row: &MergedRow) -> String {
+    tax_text([row.tax, row.at_least, row.at_most])
+}
+
+/// The tax on one host.
+pub(super) fn host_text(host: &TaxOnHost) -> String {
+    tax_text([host.tax, host.at_least, host.at_most])
 }
 
 /// `0.98–1.06`, empty where there is none.
@@ -156,11 +169,11 @@ pub(super) fn render(m: &Merged) -> String {
 
 fn lines(row: &MergedRow) -> String {
     let verdict = format!("{} {}", sign(row.verdict), word(row.verdict));
-    let mut out = columns(&place(row), &tax_text(row), &interval_text(row.interval), &verdict);
+    let mut out = columns(&place(row), &overall_text(row), &interval_text(row.interval), &verdict);
     for host in &row.hosts {
         let mark = if row.odd.contains(&host.host) { "differs" } else { "" };
         let name = format!("  {}", host.host);
-        out.push_str(&columns(&name, &tax(host.tax), &interval_text(host.interval), mark));
+        out.push_str(&columns(&name, &host_text(host), &interval_text(host.interval), mark));
     }
     let said = said(row);
     if !said.is_empty() {

@@ -1,7 +1,7 @@
 //! The tables of several hosts, for other tools.
 
 use super::{Merged, MergedRow};
-use crate::table::{Cell, Table, count, number, number_or_none, text, text_or_none};
+use crate::table::{Cell, Table, count, number, number_or_none, text, text_or_none, yes_no};
 use crate::words::name;
 
 pub(super) fn all(m: &Merged) -> Vec<Table> {
@@ -45,14 +45,18 @@ fn taxes(m: &Merged) -> Table {
 }
 
 fn by_host(m: &Merged) -> Table {
-    let columns = "cell,baseline,environment,measure,metric,host,rounds,unit,baseline_median,candidate_median,tax,low,high";
+    let columns = "cell,baseline,environment,measure,metric,host,rounds,unit,baseline_median,candidate_median,tax,low,high,\
+                   at_least,at_most,baseline_at_least,candidate_at_least";
     let mut table = Table::new("taxes_by_host", "Taxes by host", columns);
     for row in &m.rows {
         for host in &row.hosts {
             let mut cells = of_row(row);
             cells.extend([text(host.host.clone()), count(host.rounds), text(row.unit.clone())]);
-            cells.extend([host.baseline, host.candidate, host.tax].map(number));
+            cells.extend([host.baseline, host.candidate].map(number));
+            cells.push(number_or_none(host.tax));
             cells.extend(ends(host.interval));
+            cells.extend([host.at_least, host.at_most].map(number_or_none));
+            cells.extend([host.baseline_at_least, host.candidate_at_least].map(yes_no));
             table.push(cells);
         }
     }

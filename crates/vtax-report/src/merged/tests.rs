@@ -4,7 +4,7 @@ use std::path::Path;
 
 use vtax_fixture as fixture;
 use vtax_plan::model::Plan;
-use vtax_store::record::Finding;
+use vtax_store::record::{CapacityOutcome, Finding};
 use vtax_store::summary::Verdict;
 use vtax_store::{Provenance, RunDir, RunWriter};
 use vtax_units::Rate;
@@ -37,14 +37,26 @@ fn on_host(of: &RunDir, dir: &Path, names: (&str, &str), share: f64, plan: &Plan
 
 /// The same before it is complete.
 fn still_going(of: &RunDir, dir: &Path, names: (&str, &str), share: f64, plan: &Plan) -> RunWriter {
-    let (name, directory) = names;
+    with_capacity(of, dir, names, plan, |c| {
+        c.lower = Rate(c.lower.0 * share);
+        c.upper = c.upper.map(|u| Rate(u.0 * share));
+    })
+}
+
+/// The run as another host would have made it, before it is complete: its searches in the container found something else.
+fn with_capacity(
+    of: &RunDir,
+    dir: &Path,
+    (name, directory): (&str, &str),
+    plan: &Plan,
+    change: impl Fn(&mut CapacityOutcome),
+) -> RunWriter {
     let mut run = RunDir::create(dir.join(directory), plan, &named(of, name)).unwrap();
     for mut record in of.trials().unwrap() {
         if record.cell == CELL
-            && let Some(Finding::Capacity(c)) = record.finding_mut()
+            && let Some(Finding::Capacity(found)) = record.finding_mut()
         {
-            c.lower = Rate(c.lower.0 * share);
-            c.upper = c.upper.map(|u| Rate(u.0 * share));
+            change(found);
         }
         let writer = run.begin_trial(&record.cell, &record.measure, record.repetition).unwrap();
         run.finish_trial(writer, record).unwrap();
@@ -78,7 +90,7 @@ fn each_host_and_the_overall_tax() {
     let row = capacity(&merged);
     assert_eq!(row.hosts.iter().map(|h| h.host.as_str()).collect::<Vec<_>>(), ["n1", "n2", "n3"]);
     // The overall tax is the geometric mean of the hosts'.
-    let mean = row.hosts.iter().map(|h| h.tax.ln()).sum::<f64>() / 3.0;
+    let mean = row.hosts.iter().map(|h| h.tax.unwrap().ln()).sum::<f64>() / 3.0;
     let tax = row.tax.unwrap();
     assert!((tax.ln() - mean).abs() < 1e-9, "{row:?}");
     let (low, high) = row.interval.unwrap();
@@ -89,7 +101,7 @@ fn each_host_and_the_overall_tax() {
     for (host, run) in row.hosts.iter().zip(&runs) {
         let own =
             run.summary().comparisons.iter().find(|c| c.cell == CELL && c.metric == "capacity").unwrap();
-        assert!((own.tax.unwrap() - host.tax).abs() < 1e-9, "{own:?} {host:?}");
+        assert!((own.tax.unwrap() - host.tax.unwrap()).abs() < 1e-9, "{own:?} {host:?}");
         assert_eq!(own.interval, host.interval);
     }
     assert!(merged.warnings.is_empty() && merged.differences.is_empty(), "{merged:?}");
@@ -158,6 +170,55 @@ fn every_form_names_hosts_and_the_odd_one() {
     let csv = std::fs::read_to_string(out.join("csv/taxes_by_host.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + merged.rows.iter().map(|r| r.hosts.len()).sum::<usize>());
     assert!(out.join("merged.json").exists() && out.join("merged.html").exists());
+}
+
+/// A search that ended early on one host found a bound there: that it lies far from what others found shows nothing.
+#[test]
+fn a_host_that_knows_only_a_bound_is_not_the_odd_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = base(dir.path());
+    let plan = base.plan().unwrap();
+    let exact = |name| on_host(&base, dir.path(), (name, name), 0.9, &plan);
+    let mut bound = with_capacity(&base, dir.path(), ("n4", "n4"), &plan, |c| {
+        (c.lower, c.upper) = (Rate(c.lower.0 * 0.2), None);
+    });
+    bound.completed().unwrap();
+    let runs = [exact("n1"), exact("n2"), exact("n3"), Report::read(bound.run()).unwrap()];
+    let merged = merge(&runs, &MergeOptions::default()).unwrap();
+    let row = capacity(&merged);
+    assert_eq!((row.tax, row.interval, row.at_least, row.spread), (None, None, None, None));
+    assert_eq!((row.another, row.same, row.odd.len()), (None, None, 0));
+    assert!(row.at_most.is_some() && !merged.headline.contains("differ"), "{row:?}");
+    // The host has what its own report has; the others' figures are exact.
+    let (n1, n4) = (&row.hosts[0], &row.hosts[3]);
+    let own = runs[3].summary().comparisons.iter().find(|c| c.cell == CELL && c.metric == "capacity");
+    let most = own.unwrap().at_most.unwrap();
+    assert_eq!((n4.tax, n4.interval, n4.at_least, n4.at_most), (None, None, None, Some(most)));
+    assert_eq!((n4.baseline_at_least, n4.candidate_at_least), (false, true));
+    assert!(n1.tax.is_some() && n1.interval.is_some() && n1.at_most.is_none() && !n1.candidate_at_least);
+    let (most, html) = (format!("≤ {}", crate::format::tax(most)), merged.html());
+    assert!(merged.table().contains(&most) && html.contains(&format!(">{most}<")), "{most}");
+    let median = crate::format::typical(n4.candidate, &row.unit, true);
+    assert!(html.contains(&format!(">{median}<")), "{median}");
+    // Files have no ends that page and terminal hide.
+    merged.write(&dir.path().join("out")).unwrap();
+    let csv = std::fs::read_to_string(dir.path().join("out/csv/taxes_over_hosts.csv")).unwrap();
+    let of_capacity = |line: &&str| line.starts_with(CELL) && line.contains(",capacity,capacity,");
+    let cells: Vec<&str> = csv.lines().find(of_capacity).unwrap().split(',').collect();
+    let known: Vec<usize> = (6..19).filter(|column| !cells[*column].is_empty()).collect();
+    assert_eq!(known, [10, 12], "at_most and corrected_high alone: {cells:?}");
+}
+
+#[test]
+fn that_no_difference_is_shown_is_said_only_where_no_host_is_odd() {
+    let dir = tempfile::tempdir().unwrap();
+    let merged = merge(&hosts(dir.path(), &[0.5, 0.51, 0.49]), &MergeOptions::default()).unwrap();
+    let (spread, same) = (Some(1.01), Some(0.2));
+    let alike = MergedRow { spread, same, odd: Vec::new(), ..capacity(&merged).clone() };
+    assert!(table::said(&alike).contains("no difference between hosts is shown"), "{}", table::said(&alike));
+    // Each alone is looked at by a test of its own, which may find what the one over all hosts doesn't.
+    let said = table::said(&MergedRow { odd: vec!["n3".to_owned()], ..alike });
+    assert!(said.contains("n3 differs from the others") && !said.contains("between hosts"), "{said}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use vtax_store::{Provenance, RunDir, StoreError};
 
 use crate::compare::{changes as besides, figures_of, hardware, one_cell, system};
 use crate::families::named;
+use crate::ft::trial::CONVERGENCE_RATE;
 use crate::markup::Markup;
 
 /// What is looked at.
@@ -83,6 +84,7 @@ impl Stored {
         if found.at_least {
             let why = match found.better {
                 Better::Higher => "the system was never driven to its limit",
+                Better::Lower if wanted.metric == CONVERGENCE_RATE => "what was broken never came back",
                 Better::Lower => "too much of it had no answer",
             };
             return Err(format!("only a lower bound is known: {why}"));

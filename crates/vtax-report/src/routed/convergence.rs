@@ -6,7 +6,7 @@ use vtax_store::failover::TopologyEvent;
 use vtax_topology::convergence::Convergence;
 use vtax_units::Nanos;
 
-use super::{trials, worse};
+use super::{median_by_rate, trials, worse};
 use crate::data::RunData;
 use crate::format::{quantity, range};
 use crate::html::parts::{FIGURES, scrolling};
@@ -59,8 +59,8 @@ pub(super) fn section(data: &RunData) -> Markup {
             &[],
             "Probes from edge to edge, one each way every millisecond, beside the load; of times the worse of both ways is told, \
              counts are of both ways and of all times that it was done. What mends is told too: the way back may lose as much. \
-             A time by rate is \"never\" where a way was not whole again before the next thing was done. The row \"nothing yet\" is of the \
-             time before the first. No time is told more finely than probes were late.",
+             A time by rate is \"never\" where a way was not whole again before the next thing was done; of several, \"never\" stands above \
+             all times. The row \"nothing yet\" is of the time before the first. No time is told more finely than probes were late.",
         );
         m.add(&scrolling(&table.finish()));
     }
@@ -108,15 +108,16 @@ fn by_kind<'a>(
 
 fn row(place: &str, all: &[Convergence]) -> [String; 7] {
     let by_loss: Vec<f64> = all.iter().map(|found| found.by_loss.0 as f64).collect();
-    let by_rate: Vec<f64> = all.iter().filter_map(|found| found.by_rate).map(|ns| ns.0 as f64).collect();
     let span = by_loss.iter().fold((f64::MAX, 0.0_f64), |(l, m), ns| (l.min(*ns), m.max(*ns)));
     let median = |values: &[f64]| vtax_stats::quantile(values, 0.5);
     let time = |median: Option<f64>| median.map_or_else(String::new, |ns| quantity(ns, "ns"));
     let around = |of: (f64, f64)| median(&by_loss).map_or_else(String::new, |median| range(median, of, "ns"));
-    let rate = match all.len() - by_rate.len() {
-        0 => time(median(&by_rate)),
-        never if never == all.len() => "never".to_owned(),
-        never => format!("{}, {never} never", time(median(&by_rate))),
+    let never = all.iter().filter(|found| found.by_rate.is_none()).count();
+    let rate = match median_by_rate(all) {
+        Some((_, true)) if never == all.len() => "never".to_owned(),
+        Some((_, true)) => format!("never ({never} of {})", all.len()),
+        by_rate if never == 0 => time(by_rate.map(|(ns, _)| ns)),
+        by_rate => format!("{}, {never} never", time(by_rate.map(|(ns, _)| ns))),
     };
     let sum = |of: fn(&Convergence) -> u64| all.iter().map(of).sum::<u64>();
     let [lost, duplicated, reordered] = [
@@ -182,6 +183,23 @@ mod tests {
     use vtax_plan::model::TopologyFault;
 
     use super::*;
+
+    #[test]
+    fn a_median_by_rate_that_falls_on_never_is_never() {
+        let by_rate = |all: &[Option<u64>]| {
+            let found = |rate: &Option<u64>| Convergence {
+                by_rate: rate.map(Nanos::from_millis),
+                by_loss: Nanos::from_millis(1),
+                ..Convergence::default()
+            };
+            row("native", &all.iter().map(found).collect::<Vec<_>>())[5].clone()
+        };
+        assert_eq!(by_rate(&[Some(1), Some(3), Some(2)]), "2.00 ms");
+        assert_eq!(by_rate(&[Some(1), Some(2), None]), "2.00 ms, 1 never");
+        assert_eq!(by_rate(&[Some(1), None, None]), "never (2 of 3)");
+        assert_eq!(by_rate(&[Some(1), None]), "never (1 of 2)");
+        assert_eq!(by_rate(&[None, None]), "never");
+    }
 
     #[test]
     fn what_is_done_in_two_measures_is_told_apart() {

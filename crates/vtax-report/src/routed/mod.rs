@@ -78,6 +78,17 @@ pub(crate) fn worse([up, down]: [Convergence; 2]) -> Convergence {
     }
 }
 
+/// The median of times by rate, and whether it is only a lower bound: a way that was never whole again stands above all times.
+/// Where the median falls on such, of an even number on one of its middle two, it was broken at least as long as any that is
+/// known, and as what it lost by itself.
+pub(crate) fn median_by_rate(all: &[Convergence]) -> Option<(f64, bool)> {
+    let longest = all.iter().filter_map(|found| found.by_rate).max().unwrap_or_default();
+    let at_least = |found: &Convergence| found.by_rate.unwrap_or(longest.max(found.by_loss));
+    let times: Vec<f64> = all.iter().map(|found| at_least(found).0 as f64).collect();
+    let known = all.iter().filter(|found| found.by_rate.is_some()).count();
+    Some((vtax_stats::quantile(&times, 0.5)?, times.len() / 2 >= known))
+}
+
 /// Cells whose paths have routers, with their trials that count and have probes.
 fn trials(data: &RunData) -> impl Iterator<Item = (&Cell, Vec<(&TrialRecord, &TopologyOutcome)>)> {
     let routed = data.plan.cells.iter().filter(|cell| cell.path.kind.routed().is_some());
@@ -105,5 +116,28 @@ mod tests {
         assert_eq!((both.by_loss, both.by_rate, both.began), (Nanos(5), Some(Nanos(6)), Some(Nanos(3))));
         assert_eq!((both.counts.sent, both.counts.lost), (20, 5));
         assert_eq!(worse([way(1, None), way(5, Some(6))]).by_rate, None);
+    }
+
+    #[test]
+    fn what_never_came_back_is_above_all_times() {
+        let median = |all: &[(Option<u64>, u64)]| {
+            let found = |(rate, loss): &(Option<u64>, u64)| Convergence {
+                by_rate: rate.map(Nanos),
+                by_loss: Nanos(*loss),
+                ..Convergence::default()
+            };
+            median_by_rate(&all.iter().map(found).collect::<Vec<_>>())
+        };
+        let (short, long, never) = ((Some(10), 10), (Some(30), 30), (None, 500));
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[short, never, long]), Some((30.0, false)));
+        // What it lost is longer than any time that is known; or it isn't.
+        assert_eq!(median(&[never, short, never]), Some((500.0, true)));
+        assert_eq!(median(&[(None, 5), short, (None, 5)]), Some((10.0, true)));
+        assert_eq!(median(&[never]), Some((500.0, true)));
+        // Of the middle two one is enough, and what is told is no more than is known.
+        assert_eq!(median(&[short, never]), Some((255.0, true)));
+        assert_eq!(median(&[short, long, never, never]), Some((265.0, true)));
+        assert_eq!(median(&[short, short, long, never]), Some((20.0, false)));
     }
 }

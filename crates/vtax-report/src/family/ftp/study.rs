@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use vtax_plan::model::{Plan, Study as Name};
 
+use super::trial::GOODPUT;
 use crate::context::Context;
 use crate::format::{quantity, range};
 use crate::html::parts::{figure, scrolling};
@@ -99,7 +100,7 @@ pub(super) fn section(context: &Context) -> Markup {
     table.push("Study, figure 36", ["A client's transfer, over TLS".to_owned(), rate, String::new(), note]);
     for cell in &context.data.plan.cells {
         let own = context.summary.cells.iter().filter(|found| found.cell == cell.id);
-        for (found, goodput) in own.filter_map(|found| Some((found, found.metrics.get("ftp_goodput")?))) {
+        for (found, goodput) in own.filter_map(|found| Some((found, found.metrics.get(GOODPUT)?))) {
             let what = format!("{}, {}", cell.id, found.measure);
             let interval = goodput.interval.map(|interval| range(goodput.center, interval, "B/s"));
             let row = [what, quantity(goodput.center, "B/s"), interval.unwrap_or_default(), String::new()];

@@ -2,15 +2,18 @@
 
 use vtax_load::ftp::{FtpDetails, FtpPhase, PhaseTimes};
 use vtax_load::{LatencyHistogram, LoadResult};
-use vtax_plan::model::Plan;
+use vtax_plan::model::{Cell, Plan, Workload};
 use vtax_store::record::{Finding, TrialRecord};
 
 use crate::format::quantity;
 use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower};
 
+/// Bytes of files that were right, per second.
+pub(crate) const GOODPUT: &str = "ftp_goodput";
+
 /// The metrics of this family, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
-    higher("ftp_goodput", "bytes of files, right ones", "B/s", 2),
+    higher(GOODPUT, "goodput of files", "B/s", 2),
     lower("ftp_login", "login, mean", "ns", 1),
     lower("ftp_login.connect", "… connect", "ns", 0),
     lower("ftp_login.tls", "… TLS", "ns", 0),
@@ -111,6 +114,12 @@ pub(super) fn found(record: &TrialRecord) -> Option<(&LoadResult, &FtpDetails)> 
     Some((load, load.details.as_ref()?.ftp.as_deref()?))
 }
 
+/// Whether its loads are about the bytes they move, of which they end with a given number, rather than about transfers.
+pub(crate) fn is_about_bytes(plan: &Plan) -> bool {
+    let of_bytes = |cell: &Cell| matches!(&cell.workload, Workload::Ftp(ftp) if ftp.requests.bytes.is_some());
+    !plan.cells.is_empty() && plan.cells.iter().all(of_bytes)
+}
+
 /// The time that its details are of, in seconds: what was cut off as warm-up is in them.
 pub(super) fn seconds(record: &TrialRecord, load: &LoadResult) -> f64 {
     let cut = record.warm_up().map_or(0.0, |warm_up| warm_up.cut.as_secs_f64());
@@ -135,7 +144,7 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
         return Vec::new();
     }
     let Some((load, ftp)) = found(record) else { return Vec::new() };
-    let mut values = vec![exact("ftp_goodput", goodput(record, load, ftp))];
+    let mut values = vec![exact(GOODPUT, goodput(record, load, ftp))];
     for timed in TIMED {
         let times = (timed.times)(ftp);
         let mut sum = 0.0;

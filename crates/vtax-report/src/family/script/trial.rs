@@ -6,7 +6,7 @@ use vtax_store::record::{TrialRecord, Validity};
 use vtax_units::metric::VOICE_MOS;
 
 use crate::general::trial::load;
-use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, enough, exact, higher, lower};
+use crate::metric::{HISTOGRAM_RESOLUTION, Info, VOICE_MOS_WORST, Value, enough, exact, higher, lower};
 
 /// Share of the calls that are the worst.
 const WORST: f64 = 0.05;
@@ -15,7 +15,7 @@ const WORST: f64 = 0.05;
 pub(crate) const METRICS: &[Info] = &[
     lower("call_length_p50", "length of a call, median", "ns", 0),
     lower("call_sent_again", "messages sent again per call", "", 0),
-    higher("voice_mos_worst", "voice, estimated MOS that 5 % of calls don't exceed", "", 1),
+    higher(VOICE_MOS_WORST, "voice, estimated MOS that 5 % of calls don't exceed", "", 1),
     lower("voice_silent", "calls without sound one way", "1", 0),
 ];
 
@@ -53,7 +53,7 @@ fn of_sound(sound: &SoundFigures) -> Vec<Value> {
     ];
     // One call of a few says nothing of the worst.
     if enough(sound.ratings.calls(), 1.0 - WORST) {
-        values.push(exact("voice_mos_worst", sound.ratings.mos_quantile(WORST)));
+        values.push(exact(VOICE_MOS_WORST, sound.ratings.mos_quantile(WORST)));
     }
     values
 }

@@ -3,7 +3,7 @@
 use vtax_store::record::{CpuBreakdown, Layer, Observation, Validity};
 use vtax_units::Bytes;
 
-use super::sweep::{Environment, Point, Sweep};
+use super::sweep::{Environment, Point, Sweep, several};
 use crate::context::Context;
 use crate::format::duration;
 use crate::general::trial::{LAYERS, layer_label};
@@ -74,7 +74,7 @@ fn layers(
     point: &Point<'_>,
     end: End,
 ) -> Vec<(Layer, f64)> {
-    let trials = context.data.trials.iter();
+    let trials = context.data.trials.iter().filter(|t| t.measure == point.of_measure());
     let trials = trials.filter(|t| t.cell == environment.cell.id && t.validity == Validity::Valid);
     let counts = |o: &&Observation| o.name == point.test.name && o.validity == Validity::Valid;
     let found: Vec<&CpuBreakdown> = trials
@@ -91,12 +91,13 @@ fn layers(
 }
 
 fn table(context: &Context, sweeps: &[Sweep<'_>]) -> Markup {
+    let several = several(&context.data.plan);
     let rows: Vec<(String, Vec<(Layer, f64)>)> = sweeps
         .iter()
         .flat_map(|sweep| sweep.points.iter().flat_map(|p| sweep.environments.iter().map(move |e| (p, e))))
         .flat_map(|(point, environment)| {
             ENDS.map(|(end, of)| {
-                let name = format!("{}, {}{end}", point.test.name, environment.label);
+                let name = format!("{}, {}{end}", point.title(several), environment.label);
                 (name, layers(context, environment, point, of))
             })
         })

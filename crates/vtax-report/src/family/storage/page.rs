@@ -3,7 +3,7 @@
 use vtax_store::record::{Observation, Validity};
 use vtax_store::summary::MetricSummary;
 
-use super::sweep::{Environment, Point, Sweep, noted};
+use super::sweep::{Environment, Point, Sweep, noted, several};
 use crate::context::Context;
 use crate::format::{duration, quantity, range};
 use crate::html::parts::{close_table, details, open_table};
@@ -25,10 +25,11 @@ const COLUMNS: [(&str, bool); 9] = [
 /// Every test of every environment: typical values over the trials that count, with their intervals.
 pub(super) fn tests(context: &Context, sweeps: &[Sweep<'_>]) -> Markup {
     let mut table = open_table("every", &COLUMNS);
+    let several = several(&context.data.plan);
     for (sweep, point) in sweeps.iter().flat_map(|sweep| sweep.points.iter().map(move |point| (sweep, point)))
     {
-        let span = COLUMNS.len().to_string();
-        table.open("tr", &[]).element("th", &[("colspan", &span), ("scope", "rowgroup")], &point.test.name);
+        let (span, title) = (COLUMNS.len().to_string(), point.title(several));
+        table.open("tr", &[]).element("th", &[("colspan", &span), ("scope", "rowgroup")], title);
         table.close("tr");
         for environment in &sweep.environments {
             table.add(&row(context, point, environment));
@@ -52,7 +53,7 @@ fn row(context: &Context, point: &Point<'_>, environment: &Environment<'_>) -> M
     let mut m = Markup::new();
     m.open("tr", &[]).element("th", &[("scope", "row")], &environment.label);
     m.add(&figure(of("storage_throughput"), "B/s")).add(&figure(of("storage_children"), "B/s"));
-    let first = first(context, id, &point.test.name);
+    let first = first(context, id, point);
     let spread = first.and_then(|observation| spread(observation, point));
     m.element("td", &[("class", "n")], spread.as_deref().unwrap_or("-"));
     m.add(&figure(of("storage_durable"), "ns")).add(&figure(of("storage_rate"), "/s"));
@@ -93,9 +94,9 @@ fn spread(observation: &Observation, point: &Point<'_>) -> Option<String> {
 }
 
 /// A test in the first trial in which it counts.
-fn first<'a>(context: &'a Context, cell: &str, test: &str) -> Option<&'a Observation> {
-    let trials = &context.data.trials;
-    let trials = trials.iter().filter(|trial| trial.cell == cell && trial.validity == Validity::Valid);
-    let counts = |o: &&Observation| o.name == test && o.validity == Validity::Valid;
+fn first<'a>(context: &'a Context, cell: &str, point: &Point<'_>) -> Option<&'a Observation> {
+    let trials = context.data.trials.iter().filter(|trial| trial.measure == point.of_measure());
+    let trials = trials.filter(|trial| trial.cell == cell && trial.validity == Validity::Valid);
+    let counts = |o: &&Observation| o.name == point.test.name && o.validity == Validity::Valid;
     trials.flat_map(|trial| trial.observations.iter().filter(counts)).next()
 }

@@ -4,11 +4,13 @@ use vtax_stats::RoundsWindow;
 use vtax_store::record::{Observation, TrialRecord, Validity};
 use vtax_store::storage::{StorageRounds, goes_over_all_once};
 
+use super::sweep::several;
 use crate::context::Context;
 use crate::data::RunData;
 use crate::format::quantity;
 use crate::html::parts::{close_table, details, figure, open_table};
 use crate::markup::Markup;
+use crate::metric::measure_of_test;
 use crate::plot::responsive;
 use crate::plot::scale::Scale;
 use crate::plot::xy::{Axis, Series, Stroke, xy};
@@ -23,6 +25,11 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
+    /// What it is one of several trials of: a measure's test in a cell.
+    fn key(&self) -> [&str; 3] {
+        [&self.trial.measure, &self.observation.name, &self.trial.cell]
+    }
+
     /// Whether its last rounds are steady by its rule.
     fn is_steady(&self) -> bool {
         let rule = self.steady_state.rule;
@@ -31,6 +38,14 @@ impl Made<'_> {
 
     fn unit(&self) -> &'static str {
         if goes_over_all_once(&self.observation.name) { "B/s" } else { "/s" }
+    }
+
+    /// What the test is called: with its measure where the plan has several of storage, which all make the same tests.
+    fn title(&self, data: &RunData) -> String {
+        match several(&data.plan) {
+            true => measure_of_test(&self.trial.measure, &self.observation.name),
+            false => self.observation.name.clone(),
+        }
     }
 }
 
@@ -53,14 +68,14 @@ pub(super) fn section(context: &Context) -> Markup {
     if made.is_empty() {
         return m;
     }
-    let mut shown: Vec<(&str, &str)> = Vec::new();
+    let mut shown: Vec<[&str; 3]> = Vec::new();
     for one in &made {
-        let key = (one.observation.name.as_str(), one.trial.cell.as_str());
+        let key = one.key();
         if shown.contains(&key) {
             continue;
         }
         shown.push(key);
-        let own = || made.iter().filter(|o| (o.observation.name.as_str(), o.trial.cell.as_str()) == key);
+        let own = || made.iter().filter(|o| o.key() == key);
         let best = own().find(|o| o.is_steady()).or_else(|| own().next_back());
         m.add(&best.map(|best| picture(data, best)).unwrap_or_default());
     }
@@ -87,7 +102,7 @@ fn picture(data: &RunData, made: &Made<'_>) -> Markup {
     let unit = made.unit();
     let environment =
         data.cell(&made.trial.cell).map_or_else(String::new, |cell| data.environment_label(cell));
-    let title = format!("{}, {environment}, trial {:03}", made.observation.name, made.trial.index);
+    let title = format!("{}, {environment}, trial {:03}", made.title(data), made.trial.index);
     let place = |round: usize| (round + 1) as f64;
     let mut lines = vec![Series {
         class: "s1 curve".to_owned(),
@@ -168,7 +183,7 @@ fn table(data: &RunData, made: &[Made<'_>]) -> Markup {
     let mut table = open_table("every", &columns);
     for one in made {
         let label = data.cell(&one.trial.cell).map_or_else(String::new, |cell| data.environment_label(cell));
-        table.open("tr", &[]).element("th", &[("scope", "row")], &one.observation.name);
+        table.open("tr", &[]).element("th", &[("scope", "row")], &one.title(data));
         table.element("td", &[], &label);
         let of = |value: fn(&RoundsWindow) -> f64, unit: &str| {
             one.window.as_ref().map_or_else(|| "-".to_owned(), |window| quantity(value(window), unit))

@@ -1,13 +1,13 @@
 //! What the tests of storage are by operation, file size and record size, and what each environment has there.
 
-use vtax_plan::model::{Cell, MeasureKind, StorageOperation, StorageSync, StorageTest};
+use vtax_plan::model::{Cell, Measure, MeasureKind, Plan, StorageOperation, StorageSync, StorageTest};
 use vtax_store::storage::goes_over_all_once;
 use vtax_store::summary::{Comparison, MetricSummary, Summary};
 use vtax_units::metric::{STORAGE_RATE, STORAGE_THROUGHPUT};
 
 use crate::context::Context;
 use crate::html::parts::titled;
-use crate::metric::measure_of_test;
+use crate::metric::{measure_of_test, parts_of_measure};
 
 /// The tests of one measure that differ in operation, file and record size only.
 #[derive(Debug)]
@@ -56,6 +56,16 @@ impl Point<'_> {
         if self.in_bytes() { "B/s" } else { "/s" }
     }
 
+    /// The plan's measure that its trials were for.
+    pub(super) fn of_measure(&self) -> &str {
+        parts_of_measure(&self.measure).0
+    }
+
+    /// What it is called beside other tests: with its measure where the plan has several, which all make the same tests.
+    pub(super) fn title(&self, several: bool) -> &str {
+        if several { &self.measure } else { &self.test.name }
+    }
+
     /// The typical value of an environment.
     pub(super) fn value(&self, place: usize) -> Option<f64> {
         Some((*self.found.get(place)?)?.figure.center)
@@ -66,11 +76,15 @@ impl Point<'_> {
 pub(super) fn of(context: &Context) -> Vec<Sweep<'_>> {
     let (data, summary) = (&context.data, &context.summary);
     let mut sweeps: Vec<Sweep<'_>> = Vec::new();
-    let environments = environments(context);
-    for measure in data.plan.measures.iter().filter(|m| matches!(m.kind, MeasureKind::Storage(_))) {
+    let (environments, several) = (environments(context), several(&data.plan));
+    for measure in measures(&data.plan) {
         let tests = data.plan.cells.first().map_or(&[][..], |cell| cell.workload.model().storage_tests());
         for test in tests {
-            let label = varying(test, &OF_POINT);
+            let mut label = varying(test, &OF_POINT);
+            if several {
+                label.push_str(if label.is_empty() { "" } else { ", " });
+                label.push_str(&measure.name);
+            }
             let point = point(summary, &environments, &measure.name, test);
             match sweeps.iter_mut().find(|sweep| sweep.label == label) {
                 Some(sweep) => sweep.points.push(point),
@@ -82,6 +96,16 @@ pub(super) fn of(context: &Context) -> Vec<Sweep<'_>> {
     }
     sweeps.retain(|sweep| sweep.points.iter().any(|point| point.found.iter().any(Option::is_some)));
     sweeps
+}
+
+/// The plan's measures of storage.
+fn measures(plan: &Plan) -> impl Iterator<Item = &Measure> {
+    plan.measures.iter().filter(|measure| matches!(measure.kind, MeasureKind::Storage(_)))
+}
+
+/// Whether there are several: each makes all tests, so that the name of a test doesn't say which it is of.
+pub(super) fn several(plan: &Plan) -> bool {
+    measures(plan).count() > 1
 }
 
 /// All environments, each group's baseline before what is compared with it.

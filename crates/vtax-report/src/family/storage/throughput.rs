@@ -10,7 +10,7 @@ use vtax_units::Bytes;
 use super::sweep::{Environment, Point, Sweep, not_durable, varying};
 use super::workbook::{KILOBYTE, kilobytes, words};
 use crate::data::RunData;
-use crate::metric::{measure_of_test, parts_of_measure};
+use crate::metric::measure_of_test;
 use crate::sheet::text;
 
 /// What iozone tells of processes besides, in its order.
@@ -63,16 +63,16 @@ pub(super) fn throughput(
 /// By file and record size, then in the plan's order.
 fn reports<'s, 'a>(sweeps: &'s [Sweep<'a>]) -> Vec<Report<'s, 'a>> {
     let all = || sweeps.iter().flat_map(|sweep| &sweep.points).filter(|point| point.test.rate.is_none());
-    let measure = |point: &Point<'a>| parts_of_measure(&point.measure).0.to_owned();
-    let several = all().any(|point| all().next().is_some_and(|first| measure(first) != measure(point)));
+    let several =
+        all().any(|point| all().next().is_some_and(|first| first.of_measure() != point.of_measure()));
     let mut reports: Vec<((u64, u64), Report<'s, 'a>)> = Vec::new();
     for point in all() {
         let shape = &point.test.shape;
         let sizes = (shape.file.0, shape.record.0);
         let mut title = format!("file size {}, record size = {}", Bytes(sizes.0), Bytes(sizes.1));
         let others = varying(point.test, &["operation", "size", "record", "processes"]);
-        let measure = if several { measure(point) } else { String::new() };
-        for more in [others, measure].iter().filter(|more| !more.is_empty()) {
+        let measure = if several { point.of_measure() } else { "" };
+        for more in [others.as_str(), measure].iter().filter(|more| !more.is_empty()) {
             title.push_str(&format!(", {more}"));
         }
         match reports.iter_mut().find(|(_, report)| report.title == title) {
