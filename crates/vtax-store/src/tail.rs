@@ -1,13 +1,12 @@
 //! Follows a journal while it is written, as far as a reader needs who only shows how a run is getting on.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use vtax_sys::mountinfo::{Mounted, mounts};
 use vtax_units::Nanos;
 
 use crate::StoreError;
@@ -188,37 +187,14 @@ fn is_fresh(live: &Path) -> bool {
 /// one is taken for this one.
 fn mounted_device(file: &Path) -> Option<(u64, u64)> {
     let place = fs::canonicalize(file).ok()?;
-    // Mount points are any bytes.
-    let mounts = fs::read("/proc/self/mountinfo").ok()?;
-    device_of_mount(&String::from_utf8_lossy(&mounts), &place)
+    device_of_mount(mounts().ok()?, &place)
 }
 
-/// Major and minor number of the mount that a path lies on, in the kernel's list of mounts (proc_pid_mountinfo(5)).
-fn device_of_mount(mounts: &str, path: &Path) -> Option<(u64, u64)> {
-    let on_the_way = mounts.lines().filter_map(mount).filter(|(_, point)| path.starts_with(point));
+/// Major and minor number of the mount that a path lies on.
+fn device_of_mount(mounts: Vec<Mounted>, path: &Path) -> Option<(u64, u64)> {
+    let on_the_way = mounts.into_iter().filter(|mount| path.starts_with(&mount.point));
     // Of several on one place the last is the one that is seen there, and this finds the last.
-    on_the_way.max_by_key(|(_, point)| point.as_os_str().len()).map(|(device, _)| device)
-}
-
-/// A line of that list: the device, and where it is mounted: `36 35 0:27 /root /mnt rw,noatime - btrfs /dev/sda1 rw`.
-fn mount(line: &str) -> Option<((u64, u64), PathBuf)> {
-    let mut words = line.split(' ').skip(2);
-    let (device, point) = (words.next()?, words.nth(1)?);
-    let (major, minor) = device.split_once(':')?;
-    Some(((major.parse().ok()?, minor.parse().ok()?), unescaped(point)))
-}
-
-/// A mount point as it is: blanks and backslashes stand in the list as `\040`.
-fn unescaped(text: &str) -> PathBuf {
-    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
-    while let [first, after @ ..] = rest {
-        let digits = after.get(..3).filter(|_| *first == b'\\');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &after[3..] } else { after };
-    }
-    OsString::from_vec(bytes).into()
+    on_the_way.max_by_key(|mount| mount.point.as_os_str().len()).map(|mount| mount.device)
 }
 
 /// Whether the list has an exclusive `flock` of that file: `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`.
@@ -251,6 +227,7 @@ mod tests {
     use std::io::Write;
 
     use proptest::prelude::*;
+    use vtax_sys::mountinfo::parse;
 
     use super::*;
     use crate::validity::InvalidReason;
@@ -349,7 +326,7 @@ mod tests {
                       42 22 0:50 / /home\\040of\\134all rw - tmpfs tmpfs rw\n\
                       43 22 0:51 / /homes rw - tmpfs tmpfs rw\n\
                       nonsense\n44 22 x:y / /home/ann rw - tmpfs tmpfs rw\n";
-        let device = |path: &str| device_of_mount(mounts, Path::new(path));
+        let device = |path: &str| device_of_mount(parse(mounts.as_bytes()), Path::new(path));
         let found = device("/home/ann/runs/a/journal.jsonl").unwrap();
         assert_eq!(found, (0, 39), "the last of those mounted there");
         let locks = "1: FLOCK  ADVISORY  WRITE 9 00:27:259 0 EOF\n";
@@ -357,7 +334,7 @@ mod tests {
         assert_eq!(device("/home of\\all/journal.jsonl"), Some((0, 50)));
         assert_eq!(device("/srv/journal.jsonl"), Some((8, 1)));
         assert_eq!(device("relative"), None);
-        assert_eq!(device_of_mount("", Path::new("/")), None);
+        assert_eq!(device_of_mount(Vec::new(), Path::new("/")), None);
     }
 
     /// The kernel's two lists tell the same device of a file, whatever `stat` does.

@@ -26,6 +26,7 @@ pub mod inherit;
 pub mod launch;
 pub mod locked_dir;
 pub mod mount;
+pub mod mountinfo;
 pub mod netlink;
 pub mod netns;
 pub mod outgoing;

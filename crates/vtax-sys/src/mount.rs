@@ -1,14 +1,15 @@
 //! Mounts inside a private mount namespace.
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsString};
+use std::ffi::CString;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use crate::error::{Context, Result};
+use crate::mountinfo::{Mounted, mounts};
 
 /// Makes every mount private: what is mounted from now on in this mount namespace is seen
 /// nowhere else, and the other way round.
@@ -102,8 +103,7 @@ fn add_read_only(target: &Path) -> io::Result<()> {
 /// By what every kernel has: one mount after the other, each with the flags that it has.
 fn remount_all(target: &Path) -> io::Result<()> {
     let target = std::fs::canonicalize(target)?;
-    let mounts = std::fs::read("/proc/self/mountinfo")?;
-    for (place, flags) in at_or_below(&target, &mounts) {
+    for (place, flags) in at_or_below(&target, mounts()?) {
         let flags = flags | MountFlags::BIND | MountFlags::RDONLY;
         rustix::mount::mount_remount(place.as_path(), flags, c"")?;
     }
@@ -111,47 +111,19 @@ fn remount_all(target: &Path) -> io::Result<()> {
 }
 
 /// The mounts at `target` and below it, outer ones first, with the flags that a remount must name to keep them.
-fn at_or_below(target: &Path, mountinfo: &[u8]) -> BTreeMap<PathBuf, MountFlags> {
-    let mut found = BTreeMap::new();
-    for line in mountinfo.split(|byte| *byte == b'\n') {
-        // proc_pid_mountinfo(5): the fifth field is the place, the sixth the mount's own options.
-        let mut fields = line.split(|byte| *byte == b' ').skip(4);
-        let (Some(place), Some(options)) = (fields.next(), fields.next()) else { continue };
-        let place = unescaped(place);
-        if place.starts_with(target) {
-            // Of several at one place the last hides the others.
-            found.insert(place, options.split(|byte| *byte == b',').map(flag).collect());
-        }
-    }
-    found
+fn at_or_below(target: &Path, mounts: Vec<Mounted>) -> BTreeMap<PathBuf, MountFlags> {
+    let below = mounts.into_iter().filter(|mount| mount.point.starts_with(target));
+    below.map(|mount| (mount.point, mount.options.split(',').map(flag).collect())).collect()
 }
 
-fn flag(option: &[u8]) -> MountFlags {
+fn flag(option: &str) -> MountFlags {
     match option {
-        b"nosuid" => MountFlags::NOSUID,
-        b"nodev" => MountFlags::NODEV,
-        b"noexec" => MountFlags::NOEXEC,
-        b"nosymfollow" => MountFlags::NOSYMFOLLOW,
+        "nosuid" => MountFlags::NOSUID,
+        "nodev" => MountFlags::NODEV,
+        "noexec" => MountFlags::NOEXEC,
+        "nosymfollow" => MountFlags::NOSYMFOLLOW,
         // What is said of access times stays where a remount says nothing of them (mount(2)).
         _ => MountFlags::empty(),
-    }
-}
-
-/// A path as mountinfo has it, where a space is `\040`.
-fn unescaped(field: &[u8]) -> PathBuf {
-    let (mut path, mut rest) = (Vec::with_capacity(field.len()), field);
-    loop {
-        rest = match rest {
-            [] => return OsString::from_vec(path).into(),
-            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] => {
-                path.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
-                after
-            }
-            [byte, after @ ..] => {
-                path.push(*byte);
-                after
-            }
-        };
     }
 }
 
@@ -194,6 +166,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::mountinfo::parse;
     use crate::require::{Need, need};
 
     #[test]
@@ -205,10 +178,9 @@ mod tests {
 32 27 8:3 / /ab rw,nodev - ext4 /dev/sda3 rw
 33 30 8:4 / /a ro,nodev - ext4 /dev/sda4 rw
 ";
-        let found: Vec<_> = at_or_below(Path::new("/a"), info).into_iter().collect();
+        let found: Vec<_> = at_or_below(Path::new("/a"), parse(info)).into_iter().collect();
         let all = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         assert_eq!(found, [(PathBuf::from("/a"), MountFlags::NODEV), (PathBuf::from("/a/b c"), all)]);
-        assert_eq!(unescaped(b"/\\134\\011\\9"), Path::new("/\\\t\\9"));
     }
 
     #[test]

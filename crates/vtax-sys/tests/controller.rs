@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use vtax_sys::controller::{ControllerOptions, Inside, probe, start_controller};
 use vtax_sys::mount::{bind, tmpfs};
+use vtax_sys::mountinfo::{Mounted, mounts};
 use vtax_sys::require::{Need, need};
 use vtax_sys::signals::SignalFd;
 use vtax_sys::spawn::Spawn;
@@ -112,12 +113,10 @@ fn read_only_holds_for_all_below(options: ControllerOptions) {
         std::fs::write(inner.join("x"), "x").unwrap();
         // The host's own mounts have flags that a user namespace may not take away.
         bind(Path::new("/sys"), target, true).unwrap();
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-        for line in mounts.lines() {
-            let fields: Vec<&str> = line.split(' ').collect();
-            let read_only = fields[5].split(',').any(|option| option == "ro");
-            assert!(read_only || !Path::new(fields[4]).starts_with(target), "{line}");
-        }
+        let below: Vec<Mounted> =
+            mounts().unwrap().into_iter().filter(|mount| mount.point.starts_with(target)).collect();
+        let is_read_only = |mount: &Mounted| mount.options.split(',').any(|option| option == "ro");
+        assert!(!below.is_empty() && below.iter().all(is_read_only), "{below:#?}");
     });
 }
 

@@ -8,6 +8,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use vtax_sys::mountinfo;
 use vtax_sys::netlink::Netlink;
 
 /// Where temporary files would be.
@@ -104,8 +105,8 @@ impl Snapshot {
     }
 
     fn mounts(&mut self) {
-        for line in fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines() {
-            self.add("mount", line.split(' ').skip(3).take(2).collect::<Vec<_>>().join(" "));
+        for mount in mountinfo::mounts().unwrap_or_default() {
+            self.add("mount", format!("{} {}", mount.root.display(), mount.point.display()));
         }
     }
 

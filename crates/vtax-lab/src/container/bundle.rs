@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use vtax_sys::NetNs;
+use vtax_sys::mountinfo::{self, Mounted};
 
 use super::spec::{AGENT, ContainerSpec};
 
@@ -218,30 +219,25 @@ pub(super) fn config(bundle: &Bundle<'_>) -> Value {
 /// Mounts of the host that hold files a service may need: an overlay of `/` shows only the file
 /// system of `/` itself. Outer ones come first. What is mounted below `scratch` is the lab's own.
 pub(super) fn host_mounts(scratch: &Path) -> Vec<PathBuf> {
-    let mut found = real_mounts(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+    let mut found = real_mounts(&mountinfo::mounts().unwrap_or_default());
     found.retain(|path| !path.starts_with(scratch));
     found
 }
 
-fn real_mounts(mountinfo: &str) -> Vec<PathBuf> {
+fn real_mounts(all: &[Mounted]) -> Vec<PathBuf> {
     let real = |kind: &str| {
         matches!(kind, "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" | "zfs" | "f2fs" | "overlay" | "squashfs")
             || matches!(kind, "nfs" | "nfs4" | "9p" | "virtiofs" | "erofs" | "bcachefs")
     };
-    let own = ["/", "/boot", "/dev", "/proc", "/run", "/sys", "/tmp"];
-    let kept = |target: &str| {
-        target != "/" && !own.iter().skip(1).any(|o| target == *o || target.starts_with(&format!("{o}/")))
-    };
+    let own = ["/boot", "/dev", "/proc", "/run", "/sys", "/tmp"];
+    let kept = |target: &Path| target != Path::new("/") && !own.iter().any(|own| target.starts_with(own));
     let mut mounts = BTreeMap::new();
-    for line in mountinfo.lines() {
-        let Some((place, source)) = line.split_once(" - ") else { continue };
-        let Some(target) = place.split(' ').nth(4) else { continue };
-        // A name with a space or the like is written as \040; such a mount is left out.
-        let wanted = source.split(' ').next().is_some_and(real) && kept(target) && !target.contains('\\');
-        let target = Path::new(target);
+    for Mounted { point, kind, .. } in all {
+        // What the bundle can't name, which is UTF-8, is left out.
+        let wanted = real(kind) && kept(point) && point.to_str().is_some();
         // A file that is mounted, as containers do with /etc/hosts, is part of no service. Of several at one place the last
         // hides the others.
-        mounts.insert(target, wanted && (cfg!(test) || target.is_dir()));
+        mounts.insert(point.as_path(), wanted && (cfg!(test) || point.is_dir()));
     }
     let (mut shown, mut empty): (Vec<PathBuf>, Vec<&Path>) = (Vec::new(), Vec::new());
     for (target, wanted) in mounts {
@@ -272,7 +268,8 @@ mod tests {
 35 27 8:5 / /opt/with\\040space rw - ext4 /dev/sdb rw
 36 27 8:6 / /tmp/x rw - ext4 /dev/sdc rw
 37 27 8:6 / /runner rw - ext4 /dev/sdc rw";
-        assert_eq!(real_mounts(info), ["/home", "/home/data", "/runner", "/usr"].map(PathBuf::from));
+        let shown = ["/home", "/home/data", "/opt/with space", "/runner", "/usr"];
+        assert_eq!(real_mounts(&mountinfo::parse(info.as_bytes())), shown.map(PathBuf::from));
     }
 
     #[test]
@@ -285,7 +282,8 @@ mod tests {
 34 33 0:46 / /net/disk rw - nfs4 server:/disk rw
 35 27 8:3 / /srv rw - ext4 /dev/sda3 rw
 36 35 0:47 / /srv rw - tmpfs tmpfs rw";
-        assert_eq!(real_mounts(info), ["/home", "/net/disk"].map(PathBuf::from));
+        let shown = real_mounts(&mountinfo::parse(info.as_bytes()));
+        assert_eq!(shown, ["/home", "/net/disk"].map(PathBuf::from));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::mountinfo::{Mounted, mounts};
+
 /// A controller that vtax uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Controller {
@@ -33,36 +35,26 @@ pub(super) struct Hierarchy {
 
 /// The hierarchies that this process sees.
 pub(super) fn find() -> Vec<Hierarchy> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    parse(&mounts, &groups)
+    among(mounts().unwrap_or_default(), &groups)
 }
 
-/// From `/proc/self/mountinfo` (proc_pid_mountinfo(5)) and `/proc/self/cgroup` (cgroups(7)).
-fn parse(mounts: &str, groups: &str) -> Vec<Hierarchy> {
+/// From the mounts there are and `/proc/self/cgroup` (cgroups(7)).
+fn among(mounts: Vec<Mounted>, groups: &str) -> Vec<Hierarchy> {
     let mut found: Vec<Hierarchy> = Vec::new();
-    for line in mounts.lines() {
-        let Some((place, source)) = line.split_once(" - ") else { continue };
-        let place: Vec<&str> = place.split(' ').collect();
-        let source: Vec<&str> = source.split(' ').collect();
-        let ([_, _, _, root, mount, ..], [kind, _, options, ..]) = (&place[..], &source[..]) else {
-            continue;
-        };
-        let unified = match *kind {
+    for Mounted { root, point: mount, kind, file_system_options, .. } in mounts {
+        let unified = match kind.as_str() {
             "cgroup2" => true,
             "cgroup" => false,
             _ => continue,
         };
-        let controllers: Vec<String> = if unified {
-            Vec::new()
-        } else {
-            options.split(',').filter(|o| !matches!(*o, "rw" | "ro")).map(str::to_owned).collect()
-        };
+        let options = file_system_options.split(',').filter(|o| !matches!(*o, "rw" | "ro"));
+        let controllers: Vec<String> =
+            if unified { Vec::new() } else { options.map(str::to_owned).collect() };
         let Some(path) = own_path(groups, unified, &controllers) else { continue };
         // A container may see only a part of the hierarchy: its root is then not `/`.
         let inside = Path::new(&path).strip_prefix(root).unwrap_or(Path::new(""));
         let inside = if path.contains("..") { Path::new("") } else { inside };
-        let mount = PathBuf::from(*mount);
         let own = mount.join(inside);
         found.retain(|h| h.mount != mount);
         found.push(Hierarchy { unified, controllers, mount, own });
@@ -86,6 +78,10 @@ fn own_path(groups: &str, unified: bool, controllers: &[String]) -> Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(list: &str, groups: &str) -> Vec<Hierarchy> {
+        among(crate::mountinfo::parse(list.as_bytes()), groups)
+    }
 
     const HYBRID: &str = "\
 34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
