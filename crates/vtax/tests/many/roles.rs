@@ -96,7 +96,8 @@ fn assert_generators(record: &TrialRecord) {
         let most = generator.clock_within_ns + 1_000_000;
         assert!(generator.clock_offset_ns.unsigned_abs() <= most, "{generator:?}");
         assert!(generator.clock_moved_ns.unsigned_abs() <= 2 * most, "{generator:?}");
-        let half = RATE * SECONDS / 2.0;
+        // What a busy machine began with may have been cut off as warm-up.
+        let half = RATE * whole.duration.as_secs_f64() / 2.0;
         assert!((intended(generator) as f64 - half).abs() < 5.0 * half.sqrt(), "{}", intended(generator));
     }
     for fact in ["generators.apart_ns", "generators.apart_within_ns", "client.machine", "sut.machine"] {
