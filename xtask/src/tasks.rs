@@ -93,15 +93,16 @@ pub(crate) fn measure(args: &[&str]) -> Result<()> {
     cargo(&[&["run", "--quiet", "--package", "vtax-bench", "--"], args].concat())
 }
 
+/// What only tests and developers need, and no registry gets.
+const BESIDE: [&str; 4] = ["vtax-bench", "vtax-fixture", "vtax-testkit", "xtask"];
+
 /// Packs every crate as a registry would get it, without asking one. Nothing is published.
 ///
 /// # Errors
 ///
 /// Where a crate needs what isn't part of it.
 pub(crate) fn package() -> Result<()> {
-    // What only tests and developers need.
-    let beside = ["vtax-bench", "vtax-fixture", "vtax-testkit", "xtask"];
-    let excluded = beside.into_iter().flat_map(|name| ["--exclude", name]);
+    let excluded = BESIDE.into_iter().flat_map(|name| ["--exclude", name]);
     let args = ["package", "--workspace", "--offline", "--no-verify"].into_iter().chain(excluded);
     cargo(&args.collect::<Vec<_>>())
 }
@@ -111,4 +112,28 @@ pub(crate) fn source_time() -> u64 {
     let git = Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()).output();
     let said = git.ok().filter(|out| out.status.success()).and_then(|out| String::from_utf8(out.stdout).ok());
     said.and_then(|time| time.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Else cargo packs no crate that needs another one of the workspace.
+    #[test]
+    fn what_a_registry_gets_may_be_published_and_nothing_else() {
+        let mut cargo = cargo_command();
+        cargo.args(["metadata", "--no-deps", "--offline", "--format-version=1"]).current_dir(root());
+        let output = cargo.output().unwrap();
+        let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let packages = metadata["packages"].as_array().unwrap();
+        let may_be = |package: &&Value| package["publish"].is_null();
+        let name = |package: &Value| package["name"].as_str().unwrap_or_default().to_owned();
+        let kept: Vec<String> = packages.iter().filter(|package| !may_be(package)).map(name).collect();
+        assert!(
+            packages.len() > BESIDE.len() && BESIDE.iter().all(|beside| kept.iter().any(|k| k == beside))
+        );
+        assert_eq!(kept.len(), BESIDE.len(), "{kept:?}");
+    }
 }
