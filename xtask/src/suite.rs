@@ -215,7 +215,7 @@ fn build(compiler: Compiler) -> Result<Built> {
     cargo.args(["test", "--workspace", "--all-targets", "--no-run"]);
     cargo.arg("--message-format=json").current_dir(root()).stdout(Stdio::piped());
     if compiler == Compiler::Linting {
-        cargo.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+        cargo.env("RUSTC_WORKSPACE_WRAPPER", clippy_driver());
     }
     let mut building = cargo.spawn().context("starting cargo")?;
     let output = building.stdout.take().context("cargo has no output")?;
@@ -235,6 +235,12 @@ fn build(compiler: Compiler) -> Result<Built> {
     ensure!(compiler == Compiler::Plain || !built.warned, "each warning is an error here");
     built.programs.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(built)
+}
+
+/// The compiler that lints: the one beside cargo, as `cargo clippy` has it, since `PATH` may lead to none.
+fn clippy_driver() -> PathBuf {
+    let beside = std::env::var_os("CARGO").map(|cargo| Path::new(&cargo).with_file_name("clippy-driver"));
+    beside.filter(|driver| driver.is_file()).unwrap_or_else(|| "clippy-driver".into())
 }
 
 /// What the compiler says in a message of cargo's, for people.
