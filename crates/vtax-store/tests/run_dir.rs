@@ -4,7 +4,7 @@ mod support;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use support::{load, plan, record};
@@ -44,6 +44,13 @@ fn snapshot(at: u64) -> Snapshot {
         }],
         ..Snapshot::default()
     }
+}
+
+/// The journal of a run with one trial, which nobody writes to any more.
+fn journal_of_one_trial(path: &Path) -> PathBuf {
+    let mut run = create(path);
+    one_trial(&mut run);
+    path.join("journal.jsonl")
 }
 
 fn one_trial(run: &mut RunWriter) {
@@ -379,10 +386,7 @@ fn a_calibration_is_taken_along() {
 fn what_a_newer_minor_version_added_is_left_out_and_told() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let mut run = create(&path);
-    one_trial(&mut run);
-    drop(run);
-    let journal = path.join("journal.jsonl");
+    let journal = journal_of_one_trial(&path);
     edit(&journal, &format!("\"minor\":{JOURNAL_MINOR}"), "\"minor\":99");
     edit(
         &journal,
@@ -420,12 +424,8 @@ fn what_a_newer_minor_version_added_is_left_out_and_told() {
 fn a_run_whose_trials_are_numbered_too_high_is_not_gone_on_with() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let mut run = create(&path);
-    one_trial(&mut run);
-    drop(run);
-    let journal = path.join("journal.jsonl");
-    let text = fs::read_to_string(&journal).unwrap();
-    fs::write(&journal, text.replacen("\"index\":0", "\"index\":4294967295", 1)).unwrap();
+    let journal = journal_of_one_trial(&path);
+    edit(&journal, "\"index\":0", "\"index\":4294967295");
     let error = RunDir::resume(&path).unwrap_err().to_string();
     assert!(error.contains("a trial numbered 4294967295"), "{error}");
 }

@@ -193,68 +193,85 @@ fn blocks<'r, 'a>(rows: &'r [&'a Row]) -> impl Iterator<Item = &'r [&'a Row]> {
     rows.chunk_by(|a, b| (a.metric, &a.measure) == (b.metric, &b.measure))
 }
 
-/// The share of time in which a guest was paused.
-const STANDING_STILL: &str = "Standing still";
+/// A figure of what every trial has.
+fn of_all(values: &[f64]) -> Figure {
+    Figure::new(values.iter().copied().map(Some))
+}
 
 fn checkpoints(group: &Group) -> Vec<Cost> {
     let per_second = |v: f64| format!("{}/s", digits(v));
     let bytes = |v: f64| quantity(v, "B");
     let bytes_per_second = |v: f64| format!("{}/s", quantity(v, "B"));
     let share = |v: f64| quantity(v, "1");
-    type Line<'a> = (&'static str, &'static str, fn(&Environment) -> &[f64], &'a dyn Fn(f64) -> String);
+    type Line<'a> = (&'static str, &'static str, fn(&Environment) -> Figure, &'a dyn Fn(f64) -> String);
     let lines: [Line<'_>; 8] = [
-        ("Checkpoints", "How often what changed was copied.", |e| &e.costs.checkpoint_rate, &per_second),
         (
-            STANDING_STILL,
+            "Checkpoints",
+            "How often what changed was copied.",
+            |e| of_all(&e.costs.checkpoint_rate),
+            &per_second,
+        ),
+        (
+            "Standing still",
             "Share of the time in which the guest was paused.",
-            |e| &e.costs.stopped_share,
+            |e| of_all(&e.costs.stopped_share).at_most(1.0),
             &share,
         ),
         (
             "FT-link traffic",
             "What the link between the hosts carried.",
-            |e| &e.costs.link_rate,
+            |e| of_all(&e.costs.link_rate),
             &bytes_per_second,
         ),
-        ("Copied per checkpoint", "Changed memory and the devices' state.", |e| &e.costs.bytes, &bytes),
-        ("Dirty pages per checkpoint, at most", "Pages of 4 KiB.", |e| &e.costs.pages, &digits),
-        ("CPU of all hosts' QEMUs", "In shares of one core.", |e| &e.costs.host_cpu, &share),
-        ("CPU of vtax's supervision", "Heartbeats, supervisor, relay.", |e| &e.costs.supervision, &share),
+        (
+            "Copied per checkpoint",
+            "Changed memory and the devices' state.",
+            |e| of_all(&e.costs.bytes),
+            &bytes,
+        ),
+        ("Dirty pages per checkpoint, at most", "Pages of 4 KiB.", |e| of_all(&e.costs.pages), &digits),
+        ("CPU of all hosts' QEMUs", "In shares of one core.", |e| of_all(&e.costs.host_cpu), &share),
+        (
+            "CPU of vtax's supervision",
+            "Heartbeats, supervisor, relay.",
+            |e| of_all(&e.costs.supervision),
+            &share,
+        ),
         (
             "Protecting a running guest",
             "From the decision to its first checkpoint.",
-            |e| &e.costs.armed_ns,
+            |e| of_all(&e.costs.armed_ns),
             &duration,
         ),
     ];
     let mut all: Vec<Cost> = lines
         .iter()
         .map(|(label, meaning, of, text)| {
-            // Of a core several may be used; of time there is no more than all of it.
-            let most = if *label == STANDING_STILL { 1.0 } else { f64::INFINITY };
-            let figure = |e: &Environment| Figure::new(of(e).iter().copied().map(Some)).at_most(most);
-            let cell = |e: &Environment| figure_cell(&figure(e), text);
+            let cell = |e: &Environment| figure_cell(&of(e), text);
             Cost { label: (*label).to_owned(), meaning, cells: group.environments.iter().map(cell).collect() }
         })
         .collect();
-    for (label, q) in
-        [("Pause, median", 0.5), ("Pause, p95", 0.95), ("Pause, p99", 0.99), ("Pause, longest", 1.0)]
-    {
+    all.extend(percentiles_of_pauses(group));
+    all.retain(|c| c.cells.iter().any(Option::is_some));
+    all
+}
+
+fn percentiles_of_pauses(group: &Group) -> impl Iterator<Item = Cost> {
+    let quantiles =
+        [("Pause, median", 0.5), ("Pause, p95", 0.95), ("Pause, p99", 0.99), ("Pause, longest", 1.0)];
+    quantiles.into_iter().map(|(label, q)| {
         let cell = |e: &Environment| {
             let h = &e.costs.pauses.0;
             // As for every percentile: at least ten values beyond it.
             let known = !h.is_empty() && (q == 1.0 || enough(h.len(), q));
             known.then(|| (duration(h.value_at_quantile(q) as f64), format!("of {}", h.len())))
         };
-        let meaning = "How long the guest stood still for a checkpoint, all trials together.";
-        all.push(Cost {
+        Cost {
             label: label.to_owned(),
-            meaning,
+            meaning: "How long the guest stood still for a checkpoint, all trials together.",
             cells: group.environments.iter().map(cell).collect(),
-        });
-    }
-    all.retain(|c| c.cells.iter().any(Option::is_some));
-    all
+        }
+    })
 }
 
 fn figure_cell(f: &Figure, text: &dyn Fn(f64) -> String) -> Option<(String, String)> {

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 /// # Errors
 ///
 /// Where one can't be read, or they can't be merged.
-pub(super) fn merged(paths: &[PathBuf], metrics: &[String]) -> Result<Merged, Failure> {
+fn merged(paths: &[PathBuf], metrics: &[String]) -> Result<Merged, Failure> {
     let mut runs = Vec::new();
     for path in paths {
         for directory in run_directories(path)? {
