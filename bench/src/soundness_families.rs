@@ -11,8 +11,8 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal, StudentT};
 use vtax_stats::{
-    ALPHA, Direction, Group, Ratio, Verdict, after_looking, allowing, further, judge_family, levels,
-    moderated, narrow, plain, prior, tax,
+    ALPHA, Direction, Group, Ratio, Verdict, after_looking, allowing, further, judge_family,
+    left_after_looks, levels, moderated, narrow, plain, prior, tax,
 };
 
 use crate::soundness_row::Row;
@@ -261,7 +261,8 @@ fn early(members: usize, (min, max): (usize, usize), spread: f64) -> Result<(f64
         for n in min..=max {
             for (ended, ratio) in ended.iter_mut().zip(ratios(&sides, n, 1.0)?) {
                 let looked = after_looking(&ratio, min);
-                if ended.is_none() && (n == max || narrow(&looked, UNTIL) || plain(&looked, 0.0, members)) {
+                let plain = || plain(&looked, 0.0, members, (min, max));
+                if ended.is_none() && (n == max || narrow(&looked, UNTIL) || plain()) {
                     *ended = Some(ratio);
                 }
             }
@@ -270,7 +271,8 @@ fn early(members: usize, (min, max): (usize, usize), spread: f64) -> Result<(f64
         let family = with_others(&alone, &sides, min);
         held +=
             family.iter().filter(|r| r.interval.is_some_and(|(l, h)| l <= 1.0 && 1.0 <= h)).count() as u64;
-        wrong += u64::from(judge_family(&family, 0.0, ALPHA).iter().any(|j| different(j.verdict)));
+        let left = left_after_looks(ALPHA, (min, max));
+        wrong += u64::from(judge_family(&family, 0.0, left).iter().any(|j| different(j.verdict)));
     }
     let all = (FAMILIES * members as u64) as f64;
     Ok((wrong as f64 * 100.0 / FAMILIES as f64, held as f64 * 100.0 / all))
@@ -302,7 +304,8 @@ fn directed(members: usize, (min, max): (usize, usize), spread: f64) -> Result<(
         let family = with_others(&family, &sides, min);
         held +=
             family.iter().filter(|r| r.interval.is_some_and(|(l, h)| l <= 1.0 && 1.0 <= h)).count() as u64;
-        wrong += u64::from(judge_family(&family, 0.0, ALPHA).iter().any(|j| different(j.verdict)));
+        let left = left_after_looks(ALPHA, (min, max));
+        wrong += u64::from(judge_family(&family, 0.0, left).iter().any(|j| different(j.verdict)));
     }
     let all = (FAMILIES * members as u64) as f64;
     Ok((wrong as f64 * 100.0 / FAMILIES as f64, held as f64 * 100.0 / all))
@@ -314,7 +317,9 @@ fn members_of(measure: usize, members: usize) -> impl Iterator<Item = usize> {
 
 fn ended(ratio: &Ratio, (min, max): (usize, usize), members: usize) -> bool {
     let looked = after_looking(ratio, min);
-    ratio.rounds.is_none_or(|n| n >= max) || narrow(&looked, UNTIL) || plain(&looked, 0.0, members)
+    ratio.rounds.is_none_or(|n| n >= max)
+        || narrow(&looked, UNTIL)
+        || plain(&looked, 0.0, members, (min, max))
 }
 
 /// The measure that has the next round.

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand_distr::{Distribution, StandardNormal, StudentT};
 use vtax_stats::{
     ALPHA, Direction, Group, Judgement, Ratio, Verdict, after_looking, drift, judge, judge_family,
-    log_ratios, narrow, tax,
+    left_after_looks, log_ratios, narrow, plain, tax,
 };
 
 use crate::soundness_row::Row;
@@ -39,9 +39,12 @@ struct World {
     heavy: bool,
     min: usize,
     max: usize,
+    /// Rounds end as well where the tax is plain.
+    early: bool,
 }
 
-const EQUAL: World = World { truth: 1.0, margin: MARGIN, scatter: SCATTER, heavy: false, min: MIN, max: MAX };
+const EQUAL: World =
+    World { truth: 1.0, margin: MARGIN, scatter: SCATTER, heavy: false, min: MIN, max: MAX, early: false };
 
 /// What came of comparisons with the same truth.
 #[derive(Debug, Default)]
@@ -71,6 +74,7 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
     rows.extend(differences()?);
     rows.extend(families()?);
     rows.extend(stopped()?);
+    rows.extend(watched()?);
     rows.push(false_drifts());
     Ok(rows)
 }
@@ -173,13 +177,30 @@ fn stopped() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// A/A where rounds also end as soon as a difference seems plain: each of up to 198 looks is a chance to be wrong.
+fn watched() -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (min, max, comparisons) in [(3, 10, MANY), (3, 40, MANY), (5, 40, MANY), (3, 200, COMPARISONS)] {
+        for scatter in [0.05, 0.1, 0.2] {
+            let world = World { margin: 0.0, scatter, min, max, early: true, ..EQUAL };
+            let tally = compare(world, comparisons)?;
+            let (found, percent) = (tally.percent(tally.different), scatter * 100.0);
+            let kind = format!("ends where plain, {min} to {max} rounds, scatter {percent:.0} %");
+            let name = format!("A/A called different, no margin, {kind}");
+            rows.push(Row::share(name, found, comparisons, (f64::NEG_INFINITY, 5.0)));
+        }
+    }
+    Ok(rows)
+}
+
 /// Rounds are added until the interval is narrow enough.
 fn compare(world: World, comparisons: u64) -> Result<Tally> {
     let mut rng = StdRng::seed_from_u64(7);
     let mut tally = Tally { all: comparisons, ..Tally::default() };
     for _ in 0..comparisons {
         let ratio = adaptive(world, || (world.truth * trial(world, &mut rng), trial(world, &mut rng)))?;
-        let verdict = judge(&ratio, world.margin).verdict;
+        let left = left_after_looks(ALPHA, (world.min, world.max));
+        let verdict = judge_family(&[ratio], world.margin, left)[0].verdict;
         tally.different += u32::from(different(verdict));
         tally.better += u32::from(verdict == Verdict::Better);
         tally.worse += u32::from(verdict == Verdict::Worse);
@@ -204,7 +225,8 @@ fn adaptive(world: World, mut round: impl FnMut() -> (f64, f64)) -> Result<Ratio
         }
         let (c, b) = (Group::in_rounds(&candidate, &rounds), Group::in_rounds(&baseline, &rounds));
         let ratio = after_looking(&tax(&c, &b, Direction::Lower, 1)?, world.min);
-        if rounds.len() == world.max || narrow(&ratio, UNTIL) {
+        let plain = || world.early && plain(&ratio, world.margin, 1, (world.min, world.max));
+        if rounds.len() == world.max || narrow(&ratio, UNTIL) || plain() {
             return Ok(ratio);
         }
     }

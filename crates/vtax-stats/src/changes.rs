@@ -1,6 +1,6 @@
 //! Where a series of results changed its level.
 
-use crate::describe::at as quantile_at;
+use crate::describe::median;
 use crate::rng::Rng;
 
 /// Fewest results on each side of a change: one that is alone is an outlier.
@@ -119,12 +119,6 @@ fn chance(values: &[f64], clear: f64, rng: &mut Rng) -> f64 {
         }
     }
     (as_clear + 1) as f64 / (ORDERS + 1) as f64
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    quantile_at(&sorted, 0.5)
 }
 
 #[cfg(test)]

@@ -60,6 +60,13 @@ pub(crate) fn at(sorted: &[f64], q: f64) -> f64 {
     (low * (1.0 - fraction) + high * fraction).clamp(low, high)
 }
 
+/// Median of values in any order; 0 of none.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    if sorted.is_empty() { 0.0 } else { at(&sorted, 0.5) }
+}
+
 /// Mean and variance (n - 1; 0 for a single value) of non-empty values, in two passes for accuracy.
 pub(crate) fn moments(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;

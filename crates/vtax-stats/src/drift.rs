@@ -1,6 +1,6 @@
 //! Does the order of trials explain their values?
 
-use crate::describe::at;
+use crate::describe::median;
 
 /// A drift is believed at one in a hundred: a run has many comparisons, and all are tested.
 const LEVEL: f64 = 0.01;
@@ -40,8 +40,8 @@ pub fn drift(values: &[f64]) -> Option<Drift> {
     if chance(n, up, down) > LEVEL {
         return None;
     }
-    let slope = median(slopes);
-    let middle = median(values.to_vec());
+    let slope = median(&slopes);
+    let middle = median(values);
     let reach = slope * (n - 1) as f64 / 2.0;
     Some(Drift { from: middle - reach, to: middle + reach })
 }
@@ -75,11 +75,6 @@ fn at_most(n: usize, most: usize) -> f64 {
         share = next;
     }
     share.iter().sum()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    at(&values, 0.5)
 }
 
 #[cfg(test)]

@@ -14,6 +14,15 @@ use crate::verdict::{ALPHA, Verdict};
 /// Of the chance of a false claim, the share that may be spent on ending a comparison early.
 const EARLY: f64 = 0.2;
 
+/// As many looks as the rounds of a plan have that says nothing of them, 3 to 10, don't err more together than one look may
+/// (`make soundness`, suite `verdicts`).
+const FEW_LOOKS: f64 = 8.0;
+
+/// How often a comparison is looked at whose rounds are so many at least, and at most.
+fn looks((min, most): (usize, usize)) -> f64 {
+    (most.saturating_sub(min) + 1) as f64
+}
+
 /// The smallest tax that so many rounds tell from 1 in four runs of five, where ratios scatter with this standard deviation
 /// of their logarithm and so many comparisons are read together; `None` below three rounds, or beyond all numbers.
 ///
@@ -28,6 +37,17 @@ pub fn tellable(sd: f64, rounds: usize, comparisons: usize) -> Option<f64> {
     let level = ALPHA / comparisons.max(1) as f64;
     let errors = t_quantile(1.0 - level / 2.0, df) + t_quantile(0.8, df);
     Some((errors * sd / (rounds as f64).sqrt()).exp()).filter(|t| t.is_finite())
+}
+
+/// The standard deviation between rounds of the logarithm of a ratio, from the 95 % interval of so many: Student's, read the other way.
+/// `None` below two rounds, or where the interval isn't one of a ratio.
+#[must_use]
+pub fn scatter_of((low, high): (f64, f64), rounds: usize) -> Option<f64> {
+    if rounds < 2 || !(low > 0.0 && high >= low && high.is_finite()) {
+        return None;
+    }
+    let n = rounds as f64;
+    Some((high / low).ln() / 2.0 / t_quantile(0.975, n - 1.0) * n.sqrt())
 }
 
 /// More rounds than this aren't looked for.
@@ -190,7 +210,7 @@ pub fn further(
     let (now, variance, unseen) = (ratio.rounds?, ratio.scatter?, ratio.uncertainty?.unseen);
     let ended = |n: usize| {
         let then = after_looking(&in_rounds(ratio, (variance, unseen), n), min);
-        narrow(&then, until) || plain(&then, margin, comparisons)
+        narrow(&then, until) || plain(&then, margin, comparisons, (min, most))
     };
     let (mut low, mut high) = (now, most.min(now + FAR));
     if high <= now || !ended(high) {
@@ -205,16 +225,25 @@ pub fn further(
 }
 
 /// True where a comparison needs no more rounds, as it lies beyond the margin for certain: even at a fifth of the
-/// level that the strongest of so many comparisons is judged at.
+/// level that the strongest of so many comparisons is judged at. `rounds` are how many the plan has at least, and at most.
 ///
 /// Ending where a verdict seems clear is looking more than once. A fifth of what may be wrong is spent on it, and what the
 /// rest may err is more than made up for by the width that [`after_looking`](crate::after_looking) adds to
-/// comparisons that went on (`make soundness`: families whose rounds end early).
+/// comparisons that went on (`make soundness`: families whose rounds end early). That width fades with the rounds, and the looks
+/// don't: of more than eight each has as much less to spend (Bonferroni over looks). Equals with a margin of none are then called
+/// different in 4 to 5 of 100 comparisons of up to 40 and 200 rounds; with the same level at each look it was 6 to 7, and 11.
 #[must_use]
-pub fn plain(ratio: &Ratio, margin: f64, comparisons: usize) -> bool {
-    let level = EARLY * ALPHA / comparisons.max(1) as f64;
+pub fn plain(ratio: &Ratio, margin: f64, comparisons: usize, rounds: (usize, usize)) -> bool {
+    let level = EARLY * ALPHA / comparisons.max(1) as f64 * (FEW_LOOKS / looks(rounds)).min(1.0);
     let beyond = |interval| Margin::new(margin).excludes(interval);
     ratio.bound == Bound::Exact && widened(ratio, level).interval.is_some_and(beyond)
+}
+
+/// What is left of the chance of a false claim, `alpha`, for the verdicts on comparisons that may have ended early: all of it where
+/// looks were few, else without what [`plain`] may spend.
+#[must_use]
+pub fn left_after_looks(alpha: f64, rounds: (usize, usize)) -> f64 {
+    if looks(rounds) > FEW_LOOKS { (1.0 - EARLY) * alpha } else { alpha }
 }
 
 #[cfg(test)]
@@ -232,6 +261,19 @@ mod tests {
         assert_eq!(tellable(0.1, 2, 1), None);
         assert_eq!(tellable(f64::NAN, 5, 1), None);
         assert_eq!(tellable(1e9, 3, 60), None);
+    }
+
+    #[test]
+    fn an_interval_gives_its_scatter_back() {
+        // ln 1.16 = 0.148420 = 4.302653 sd / sqrt(3).
+        let sd = scatter_of((1.0 / 1.16, 1.16), 3).unwrap();
+        assert!((sd - 0.059_747).abs() < 1e-6, "{sd}");
+        // At eight rounds: (2.364624 + 0.896030) sd / sqrt(8).
+        assert!((tellable(sd, 8, 1).unwrap() - 1.071_3).abs() < 1e-4);
+        assert_eq!(scatter_of((0.9, 1.1), 1), None);
+        for interval in [(0.0, 1.1), (1.1, 0.9), (0.9, f64::INFINITY)] {
+            assert_eq!(scatter_of(interval, 5), None, "{interval:?}");
+        }
     }
 
     fn of<'a>(metric: &'a str, logs: &'a [f64]) -> SoFar<'a> {
@@ -323,10 +365,12 @@ mod tests {
         let of = |c: &[f64; 3]| tax(&Group::in_rounds(c, &rounds), &base, Direction::Lower, 1).unwrap();
         let end = |ratio: &Ratio, most| further(ratio, (3, most), 0.01, 0.05, 6);
         let (near, far) = (of(&[1.5, 1.45, 1.6]), of(&[1.05, 1.0, 1.1]));
-        let n = end(&near, 40).unwrap();
+        let n = end(&near, 10).unwrap();
         assert!((1..10).contains(&n) && end(&far, 3 + n).is_none(), "{n}");
         assert_eq!((end(&near, 3 + n - 1), end(&near, 3 + n)), (None, Some(n)), "the last that is allowed");
-        assert_eq!(end(&Ratio { rounds: None, ..near }, 40), None);
+        assert_eq!(end(&Ratio { rounds: None, ..near }, 10), None);
+        // Where there are more looks, each has less to spend.
+        assert!(end(&near, 40) > Some(n), "{n}");
     }
 
     #[test]
@@ -337,9 +381,27 @@ mod tests {
             tax(&Group::in_rounds(candidate, &rounds), &base, Direction::Lower, 1).unwrap()
         };
         let large = found(&[9.0, 9.3, 8.7]);
-        assert!(plain(&large, 0.05, 6) && !plain(&large, 0.05, 1_000_000));
-        assert!(!plain(&found(&[1.04, 1.02, 1.03]), 0.05, 1), "within the margin");
-        assert!(!plain(&Ratio { bound: Bound::AtLeast, ..large }, 0.05, 1));
-        assert!(!plain(&large.with(None), 0.05, 1));
+        let usual = (3, 10);
+        assert!(plain(&large, 0.05, 6, usual) && !plain(&large, 0.05, 1_000_000, usual));
+        assert!(!plain(&found(&[1.04, 1.02, 1.03]), 0.05, 1, usual), "within the margin");
+        assert!(!plain(&Ratio { bound: Bound::AtLeast, ..large }, 0.05, 1, usual));
+        assert!(!plain(&large.with(None), 0.05, 1, usual));
+    }
+
+    /// Eight looks have 1 % each, 38 have 1 % of 8/38 each: 0.2105 %.
+    #[test]
+    fn many_looks_have_less_to_spend_each() {
+        let with = |half: f64| {
+            let ratio = seen(&of("a", &[0.5, 0.5, 0.5]));
+            ratio.with(Some(Uncertainty::symmetric(half * half, 4.0, 0.0)))
+        };
+        // t(0.995, 4) = 4.604095 and t(0.9989474, 4) = 7.075881: half a logarithm is told from none with a standard error of
+        // 0.108599, and of 0.070663.
+        for (rounds, most) in [((3, 10), 0.108_599), ((3, 7), 0.108_599), ((3, 40), 0.070_663)] {
+            assert!(plain(&with(0.999 * most), 0.0, 1, rounds), "{rounds:?}");
+            assert!(!plain(&with(1.001 * most), 0.0, 1, rounds), "{rounds:?}");
+        }
+        assert_eq!((left_after_looks(0.05, (3, 10)), left_after_looks(0.01, (5, 5))), (0.05, 0.01));
+        assert!((left_after_looks(0.05, (3, 11)) - 0.04).abs() < 1e-12);
     }
 }

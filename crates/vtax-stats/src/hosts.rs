@@ -8,7 +8,7 @@
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use crate::describe::moments;
-use crate::interval::pick;
+use crate::interval::{pick, within_rounds};
 use crate::ratio::{Bound, Direction, Ratio};
 use crate::rng::Rng;
 use crate::student::{normal_tail, t_quantile, t_tail};
@@ -37,7 +37,8 @@ pub struct HostLogs<'a> {
 pub struct HostTax {
     /// Logarithm of the tax: the mean over its rounds.
     pub center: f64,
-    /// Its 95 % interval from its own rounds; `None` below [`MIN_TRIALS`](crate::MIN_TRIALS) rounds.
+    /// Its 95 % interval from its own rounds; `None` below [`MIN_TRIALS`](crate::MIN_TRIALS) rounds, and where fewer than
+    /// [`ENCLOSING`](crate::ENCLOSING) all agree.
     pub interval: Option<(f64, f64)>,
     /// Rounds that it is made of.
     pub rounds: usize,
@@ -149,13 +150,9 @@ impl<'a> HostPart<'a> {
     }
 
     fn tax(&self) -> HostTax {
-        let known = self.logs.len() >= crate::MIN_TRIALS;
-        let interval = known.then(|| {
-            let n = self.n();
-            let half =
-                Uncertainty::symmetric(self.variance / n, n - 1.0, hidden(self.resolution)).half(ALPHA);
-            (self.mean - half, self.mean + half)
-        });
+        let known = within_rounds(self.logs, self.variance, hidden(self.resolution));
+        let half = known.map(|uncertainty| uncertainty.half(ALPHA));
+        let interval = half.map(|half| (self.mean - half, self.mean + half));
         HostTax { center: self.mean, interval, rounds: self.logs.len() }
     }
 }
@@ -325,6 +322,9 @@ mod tests {
         assert_eq!(found.ratio(Direction::Lower, Bound::Exact).interval, None);
         let alone = over(&[vec![0.1, 0.2, 0.3]]);
         assert_eq!((alone.spread, alone.same, alone.odd.len()), (None, None, 0));
+        // Rounds that agree to the digit say as little as in a comparison of their own.
+        let same = over(&[vec![0.1; 5], vec![0.1; 6]]);
+        assert!(same.hosts[0].interval.is_none() && same.hosts[1].interval.is_some(), "{same:?}");
         assert_eq!(over_hosts(&[], 1), None);
         assert_eq!(over_hosts(&[HostLogs { logs: &[], resolution: 0.0 }], 1), None);
         assert_eq!(over_hosts(&[HostLogs { logs: &[f64::NAN], resolution: 0.0 }], 1), None);

@@ -1,6 +1,6 @@
 //! Intervals of one group of trials, and the pieces a ratio is made of.
 
-use crate::center::{median_interval, memory};
+use crate::center::{ENCLOSING, agree, median_interval, memory, tells_nothing};
 use crate::describe::{at, moments, sorted};
 use crate::rng::Rng;
 use crate::student::{normal_quantile, normal_tail, t_quantile};
@@ -52,7 +52,8 @@ impl<'a> Group<'a> {
 pub struct Estimate {
     /// The median over trials.
     pub center: f64,
-    /// 95 % interval of the median of all trials that could be made; `None` below [`MIN_TRIALS`].
+    /// 95 % interval of the median of all trials that could be made; `None` below [`MIN_TRIALS`], and where fewer than
+    /// [`ENCLOSING`] all agree.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -70,25 +71,78 @@ impl Estimate {
 /// The typical value of a group; `None` where it is empty or holds a value that isn't finite.
 ///
 /// The interval holds the median of *any* distribution of independent trials with at least 93 %, and is
-/// widened where neighbouring trials resemble each other. It is as wide below 6 trials as it has to be.
+/// widened where neighbouring trials resemble each other. It is as wide below 6 trials as it has to be. Fewer than 6 that
+/// all agree have none, unless their resolution gives them one.
 #[must_use]
 pub fn estimate(group: &Group<'_>) -> Option<Estimate> {
     let values = sorted(group.values)?;
     if values.len() < MIN_TRIALS {
         return Some(Estimate { center: at(&values, 0.5), interval: None });
     }
-    let positive = values[0] > 0.0;
-    let scale = |v: &f64| if positive { v.ln() } else { *v };
-    let back = |v: f64| if positive { v.exp() } else { v };
-    let scaled: Vec<f64> = values.iter().map(scale).collect();
-    let ordered: Vec<f64> = group.values.iter().map(scale).collect();
-    let (median, (low, high)) = median_interval(&scaled);
-    let stretch = memory(&[&ordered], SPARE).sqrt();
-    // More trials don't cure it.
-    let unseen = if positive { normal_quantile(0.975) * hidden(group.resolution).sqrt() } else { 0.0 };
-    let below = ((median - low) * stretch).hypot(unseen);
-    let above = ((high - median) * stretch).hypot(unseen);
-    Some(Estimate { center: back(median), interval: Some((back(median - below), back(median + above))) })
+    let scale = if values[0] > 0.0 { &LOGARITHMS } else { &PLAIN };
+    let (median, interval) = scale.median(&values, group);
+    Some(Estimate { center: (scale.back)(median), interval })
+}
+
+/// The same of counts: lost requests, connections. The center is the median as it is.
+///
+/// Few counts are far from normal on logarithms: of 2, 3 and 76 an interval made there ends at 81,447. The square root of a count
+/// and 3/8 scatters about as much whatever the count is (Anscombe, "The transformation of Poisson, binomial and negative-binomial
+/// data", Biometrika 35, 1948), and has a place for none. What neighbours have in common isn't told from fewer than 6.
+#[must_use]
+pub fn estimate_counts(group: &Group<'_>) -> Option<Estimate> {
+    let values = sorted(group.values)?;
+    let interval = (values.len() >= MIN_TRIALS).then(|| COUNTS.median(&values, group).1).flatten();
+    Some(Estimate { center: at(&values, 0.5), interval })
+}
+
+/// What an interval is made on.
+struct Scale {
+    to: fn(f64) -> f64,
+    back: fn(f64) -> f64,
+    /// How far a value there moves for each share by which the value itself does.
+    moves: fn(f64) -> f64,
+    /// Fewer values aren't asked for what neighbours have in common.
+    memory_from: usize,
+}
+
+const LOGARITHMS: Scale = Scale { to: f64::ln, back: f64::exp, moves: |_| 1.0, memory_from: 0 };
+
+/// Of values without a logarithm.
+const PLAIN: Scale = Scale { to: |v| v, back: |v| v, moves: f64::abs, memory_from: 0 };
+
+/// Anscombe's constant.
+const THREE_EIGHTHS: f64 = 0.375;
+
+const COUNTS: Scale = Scale {
+    to: |v| (v.max(0.0) + THREE_EIGHTHS).sqrt(),
+    back: count,
+    moves: |root| count(root) / (2.0 * root),
+    memory_from: ENCLOSING,
+};
+
+/// The count of which this is the root; none below 0.
+fn count(root: f64) -> f64 {
+    (root.max(0.0).powi(2) - THREE_EIGHTHS).max(0.0)
+}
+
+impl Scale {
+    /// The median on the scale of three sorted values or more, and its interval as values.
+    fn median(&self, sorted: &[f64], group: &Group<'_>) -> (f64, Option<(f64, f64)>) {
+        let scaled: Vec<f64> = sorted.iter().map(|v| (self.to)(*v)).collect();
+        let (median, (low, high)) = median_interval(&scaled);
+        // More trials don't cure it.
+        let unseen = normal_quantile(0.975) * hidden(group.resolution).sqrt() * (self.moves)(median);
+        if unseen <= 0.0 && tells_nothing(&scaled) {
+            return (median, None);
+        }
+        let ordered: Vec<f64> = group.values.iter().map(|v| (self.to)(*v)).collect();
+        let remembers = scaled.len() >= self.memory_from;
+        let stretch = if remembers { memory(&[&ordered], SPARE).sqrt() } else { 1.0 };
+        let below = ((median - low) * stretch).hypot(unseen);
+        let above = ((high - median) * stretch).hypot(unseen);
+        (median, Some(((self.back)(median - below), (self.back)(median + above))))
+    }
 }
 
 /// One group on the logarithmic scale that ratios are made on.
@@ -108,6 +162,8 @@ impl Part {
 
     pub(crate) fn new(values: Vec<f64>, resolution: f64) -> Self {
         let (mean, variance) = moments(&values);
+        // What rounding makes of values that agree is no scatter.
+        let variance = if agree(&values) { 0.0 } else { variance };
         Self { values, mean, variance, resolution }
     }
 
@@ -116,7 +172,8 @@ impl Part {
     }
 }
 
-/// How far the sum of `sign * mean` over groups may be off; `None` where one has too few trials.
+/// How far the sum of `sign * mean` over groups may be off; `None` where one has too few trials, or where the trials of each agree
+/// and are too few to tell anything by that.
 ///
 /// The scatter of Welch's t: its degrees of freedom are those of Welch and Satterthwaite. From [`BOOTSTRAP_TRIALS`] in every
 /// group on it leans the way the trials do.
@@ -129,6 +186,10 @@ pub(crate) fn of_groups(parts: &[(f64, &Part)], seed: u64) -> Option<Uncertainty
     let plain: f64 = parts.iter().map(|(_, p)| p.variance / p.n()).sum();
     let fourth: f64 = parts.iter().map(|(_, p)| (p.variance / p.n()).powi(2) / (p.n() - 1.0)).sum();
     let unseen: f64 = parts.iter().map(|(_, p)| hidden(p.resolution)).sum();
+    let same = groups.iter().all(|values| agree(values));
+    if unseen <= 0.0 && same && groups.iter().any(|values| tells_nothing(values)) {
+        return None;
+    }
     let found = Uncertainty::symmetric(memory * plain, plain * plain / fourth, unseen);
     let many = parts.iter().all(|(_, p)| p.values.len() >= BOOTSTRAP_TRIALS);
     if plain > 0.0 && many {
@@ -141,8 +202,14 @@ pub(crate) fn of_groups(parts: &[(f64, &Part)], seed: u64) -> Option<Uncertainty
 
 /// The same for one group whose values are symmetric by design: Student's t as it stands.
 pub(crate) fn of_rounds(part: &Part) -> Option<Uncertainty> {
-    let known = part.values.len() >= MIN_TRIALS;
-    known.then(|| Uncertainty::symmetric(part.variance / part.n(), part.n() - 1.0, hidden(part.resolution)))
+    within_rounds(&part.values, part.variance, hidden(part.resolution))
+}
+
+/// The same of logarithms with this variance, of which so much is hidden.
+pub(crate) fn within_rounds(logs: &[f64], variance: f64, unseen: f64) -> Option<Uncertainty> {
+    let n = logs.len() as f64;
+    let known = logs.len() >= MIN_TRIALS && (unseen > 0.0 || !tells_nothing(logs));
+    known.then(|| Uncertainty::symmetric(variance / n, n - 1.0, unseen))
 }
 
 /// Percentile bootstrap over trials, expanded so that for normal values it is as wide as Student's t.
@@ -213,6 +280,68 @@ mod tests {
         let (low, high) = estimate(&same).unwrap().interval.unwrap();
         assert!(low < 97.3 && high > 102.7, "{low} {high}");
         assert_eq!(estimate(&Group::exact(&[1.0, 1.0])).unwrap().interval, None);
+    }
+
+    #[test]
+    fn few_trials_that_agree_to_the_digit_have_no_interval() {
+        let is = |found: Estimate, n: usize, value: f64| {
+            assert!((found.center - value).abs() < 1e-9, "{n}: {found:?}");
+            // All of five lie on one side of the median in 6 of 100 cases, all of six in 3.
+            assert_eq!(found.interval.is_some(), n >= 6, "{n}: {found:?}");
+            let (low, high) = found.interval.unwrap_or((value, value));
+            assert!((low - value).abs() < 1e-9 && (high - value).abs() < 1e-9, "{n}: {found:?}");
+        };
+        for n in 3..8 {
+            for value in [0.0, 0.1, 7.0] {
+                let values = vec![value; n];
+                is(estimate(&Group::exact(&values)).unwrap(), n, value);
+                is(estimate_counts(&Group::exact(&values)).unwrap(), n, value);
+            }
+        }
+        assert!(estimate(&Group::exact(&[0.1, 0.1, 0.2])).unwrap().interval.is_some());
+    }
+
+    /// By hand for 2, 3, 76: roots 1.541104, 1.837117 and 8.739279, their mean 4.039167, their sd 4.073107; t(0.975, 2) = 4.302653,
+    /// so that the upper root is 14.157421.
+    #[test]
+    fn counts_are_bounded_as_counts() {
+        let of = |values: &[f64]| estimate_counts(&Group::exact(values)).unwrap();
+        let expected: [(&[f64], f64, f64); 5] = [
+            (&[2.0, 3.0, 76.0], 0.0, 200.0548),
+            (&[1.0, 3.0, 32.0], 0.0, 79.8819),
+            (&[3.0, 0.0, 0.0], 0.0, 7.3377),
+            (&[4.0, 3.0, 8.0], 0.1455, 12.9069),
+            (&[1344.0, 1348.0, 1427.0], 1235.7690, 1490.8905),
+        ];
+        for (values, low, high) in expected {
+            let found = of(values).interval.unwrap();
+            assert!((found.0 - low).abs() < 1e-3 && (found.1 - high).abs() < 1e-3, "{values:?}: {found:?}");
+        }
+        // The median as it is, also of an even number, and whatever the order.
+        assert_eq!((of(&[76.0, 2.0, 3.0]), of(&[4.0, 9.0]).center), (of(&[2.0, 3.0, 76.0]), 6.5));
+        assert_eq!(of(&[0.0, 8.0]).interval, None);
+        // From 6 on neighbours count here as well.
+        let width = |values: &[f64]| of(values).interval.map(|(low, high)| high - low).unwrap();
+        let rising = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
+        assert!(width(&rising) > 1.5 * width(&[10.0, 60.0, 20.0, 50.0, 30.0, 40.0]));
+        assert_eq!(estimate_counts(&Group::exact(&[1.0, f64::NAN, 2.0])), None);
+    }
+
+    /// 1.959964 * 0.1 / sqrt(12) = 0.056579 of the median is hidden, whether or not a trial is 0.
+    #[test]
+    fn a_resolution_holds_beside_a_zero_too() {
+        let values = [0.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0];
+        let with = |resolution| estimate(&Group { resolution, ..Group::exact(&values) }).unwrap();
+        let (blind, seen) = (with(0.0), with(0.1));
+        assert_eq!((blind.center, seen.center), (100.0, 100.0));
+        let ((_, high), (low, with)) = (blind.interval.unwrap(), seen.interval.unwrap());
+        assert!((high - 100.0).abs() < 1e-9 && (with - 105.657_9).abs() < 1e-3, "{high} {with}");
+        let below = 100.0 - blind.interval.unwrap().0;
+        assert!((100.0 - low - below.hypot(5.657_9)).abs() < 1e-3, "{low} {below}");
+        // Counts: at the root of 100.375, 10.018733, a share of 0.056579 is 0.282366.
+        let group = Group { resolution: 0.1, ..Group::exact(&[100.0; 3]) };
+        let (low, high) = estimate_counts(&group).unwrap().interval.unwrap();
+        assert!((high - 105.737_6).abs() < 1e-3 && (low - 94.421_9).abs() < 1e-3, "{low} {high}");
     }
 
     #[test]

@@ -28,18 +28,22 @@ mod student;
 mod uncertainty;
 mod verdict;
 
+pub use center::ENCLOSING;
 pub use changes::{Change, LONGEST_SERIES, MIN_SEGMENT, changes};
 pub use describe::{Description, describe, quantile};
 pub use drift::{Drift, drift};
-pub use foresight::{SoFar, foreseen, further, plain, tellable};
+pub use foresight::{SoFar, foreseen, further, left_after_looks, plain, scatter_of, tellable};
 pub use hosts::{HostLogs, HostTax, MIN_HOSTS, OverHosts, over_hosts};
-pub use interval::{Estimate, Group, MIN_TRIALS, estimate};
+pub use interval::{Estimate, Group, MIN_TRIALS, estimate, estimate_counts};
 pub use levels::{allowing, levels};
 pub use margin::Margin;
 pub use moderate::{Prior, moderated, prior};
-pub use multiple::{above, hommel, judge_family, shares, widened};
-pub use proportion::proportion;
-pub use ratio::{Bound, Direction, NoRatio, Ratio, after_looking, log_ratios, logs_by_round, narrow, tax};
+pub use multiple::{above, judge_family, shares, widened};
+pub use proportion::{apart_by_chance, proportion};
+pub use ratio::{
+    Bound, Direction, NoRatio, Ratio, after_either_looked, after_looking, log_ratios, logs_by_round, narrow,
+    tax,
+};
 pub use rng::Rng;
 pub use rounds::RoundsWindow;
 pub use scalability::{Load, NoScalability, Parameter, Peak, Scalability, scalability};

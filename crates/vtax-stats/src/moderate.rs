@@ -9,6 +9,7 @@
 
 use statrs::function::gamma::digamma;
 
+use crate::interval::MIN_TRIALS;
 use crate::ratio::Ratio;
 use crate::uncertainty::Uncertainty;
 
@@ -97,18 +98,21 @@ pub(crate) fn typical_variance(ratios: &[Ratio]) -> Option<f64> {
 ///
 /// The variance is Smyth's weighted mean of the prior's and its own, but never below its own: a comparison that
 /// scatters more than the others isn't made surer than it is. Nor is it below a tenth of what is usual: three
-/// rounds that agree that well agree by chance, more often than Student's t knows where trials are bimodal.
+/// rounds that agree that well agree by chance, more often than Student's t knows where trials are bimodal. So rounds that agree
+/// to the last digit, which have no interval of their own, have one by the others' scatter.
 #[must_use]
 pub fn moderated(ratio: &Ratio, prior: &Prior) -> Ratio {
-    let (Some(own), Some(n), Some(alone)) = (ratio.scatter, ratio.rounds, ratio.uncertainty) else {
+    let (Some(own), Some(n)) = (ratio.scatter, ratio.rounds) else { return *ratio };
+    if !(MIN_TRIALS..=FEW_ROUNDS).contains(&n) {
         return *ratio;
-    };
+    }
     let df = (n - 1) as f64;
     let shared = (prior.weight * prior.variance + df * own) / (prior.weight + df);
     let scatter = shared.max(own).max(FLOOR * prior.variance) / n as f64;
-    if n > FEW_ROUNDS || !(scatter > 0.0 && scatter.is_finite()) {
+    if !(scatter > 0.0 && scatter.is_finite()) {
         return *ratio;
     }
+    let alone = ratio.uncertainty.unwrap_or_else(|| Uncertainty::symmetric(0.0, df, 0.0));
     ratio.with(Some(Uncertainty { scatter, df: prior.df + df, ..alone }))
 }
 
@@ -206,6 +210,14 @@ mod tests {
         // Three rounds that agree by chance are no certainty.
         let agreeing = Ratio { scatter: Some(1e-9), ..family(1, 3)[0] };
         assert!(width(&moderated(&agreeing, &prior(&family(20, 3)).unwrap())) > 0.1);
+        // Nor are those that agree to the last digit: they have a tenth of what is usual.
+        let rounds = [0, 1, 2];
+        let (c, b) = (Group::in_rounds(&[1.1; 3], &rounds), Group::in_rounds(&[1.0; 3], &rounds));
+        let same = tax(&c, &b, Direction::Lower, 1).unwrap();
+        assert_eq!((same.scatter, same.interval), (Some(0.0), None));
+        let usual = Prior { weight: 0.0, df: 0.0, variance: 0.03 };
+        let half = t_quantile(0.975, 2.0) * (0.1 * 0.03f64 / 3.0).sqrt();
+        assert!((width(&moderated(&same, &usual)) - 2.0 * half).abs() < 1e-9);
     }
 
     proptest! {

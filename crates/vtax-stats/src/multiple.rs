@@ -12,7 +12,7 @@ use crate::verdict::{Doubt, Judgement, Levels, Verdict, judge, judge_at};
 /// The level at which each of these p values may be judged, so that the family's is `alpha`: `alpha` over the number
 /// of comparisons that may all be equals for all that the p values say. What isn't a number counts as 1.
 #[must_use]
-pub fn hommel(p: &[f64], alpha: f64) -> f64 {
+pub(crate) fn hommel(p: &[f64], alpha: f64) -> f64 {
     let mut p: Vec<f64> = p.iter().map(|p| if p.is_nan() { 1.0 } else { p.clamp(0.0, 1.0) }).collect();
     p.sort_by(f64::total_cmp);
     let n = p.len();
@@ -27,7 +27,7 @@ const DIFFERENCES: f64 = 0.8;
 /// Judges comparisons that are read together, each as [`judge`] would, but with intervals widened so
 /// that all conclusive verdicts of the family hold at once with 1 - `alpha`.
 ///
-/// Differences are claimed at the one level that [`hommel`] finds for their p values at 4/5 of `alpha`, equality at the
+/// Differences are claimed at the one level that Hommel's procedure finds for their p values at 4/5 of `alpha`, equality at the
 /// level that it finds for those at 2/5, of which a wrong claim takes half, being one-sided. Two levels are needed: a tax
 /// just beyond the margin is a plain difference, and must not make room for calling it equal. A family of one is judged as
 /// ever, as it can't be both. A comparison without an interval takes no part: no claim can come of it.
@@ -73,6 +73,8 @@ pub fn judge_family(ratios: &[Ratio], margin: f64, alpha: f64) -> Vec<Judgement>
             (_, Verdict::Inconclusive) => {
                 Judgement { level: different, interval: corrected.interval, ..alone }
             }
+            // Alone it is among no others: what would tell is the better reason.
+            _ if able.len() == 1 => corrected,
             _ => {
                 // An interval that fits into the margin would look like equality: what equality is claimed by is shown.
                 let shown = if corrected.verdict == Verdict::Equivalent { same } else { corrected };
@@ -219,6 +221,16 @@ mod tests {
         let none = ratio(1.0, 0.1).with(None);
         let judged = judge_family(&[none, family[2], none], 0.02, 0.05);
         assert_eq!(judged[1].verdict, Verdict::Worse);
+    }
+
+    /// What is judged alone at less than 5 % isn't doubted for the sake of others.
+    #[test]
+    fn one_alone_is_told_what_would_tell() {
+        let found = ratio(1.0995, 0.095);
+        assert_eq!(judge(&found, 0.0).verdict, Verdict::Worse);
+        let judged = judge_family(&[found], 0.0, 0.01);
+        assert_eq!((judged[0].verdict, judged[0].doubt), (Verdict::Inconclusive, Some(Doubt::TooWide)));
+        assert!(judged[0].reason.ends_with("trials each would tell"), "{judged:?}");
     }
 
     /// Two plain differences leave two comparisons for which a difference is claimed at 0.02; equality is claimed at 0.005.

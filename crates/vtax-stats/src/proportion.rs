@@ -1,5 +1,7 @@
 //! How often something happens, from how often it was seen.
 
+use statrs::function::factorial::ln_binomial;
+
 /// The 95 % interval of a share of which `successes` of `n` were seen; `None` where `n` is 0.
 ///
 /// Exact (Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the
@@ -14,6 +16,23 @@ pub fn proportion(successes: u64, n: u64) -> Option<(f64, f64)> {
     let low = if k == 0 { 0.0 } else { solve(|p| 1.0 - at_most(k - 1, n, p), true) };
     let high = if k == n { 1.0 } else { solve(|p| at_most(k, n, p), false) };
     Some((low, high))
+}
+
+/// How often two shares, `a` of `n` and `b` of `m`, are at least as far apart where they are the same: Fisher's exact test, two-sided
+/// (*Statistical Methods for Research Workers*, 5th edition, 1934). 1 where one of them is of nothing.
+#[must_use]
+pub fn apart_by_chance((a, n): (u64, u64), (b, m): (u64, u64)) -> f64 {
+    /// Cases as likely as the one that was seen, up to rounding, are as far apart.
+    const ROUNDING: f64 = 1.0 + 1e-9;
+    if n == 0 || m == 0 || a > n || b > m {
+        return 1.0;
+    }
+    // Given how many there are of both together, the number among the first is hypergeometric.
+    let both = a + b;
+    let of = |x: u64| (ln_binomial(n, x) + ln_binomial(m, both - x) - ln_binomial(n + m, both)).exp();
+    let seen = of(a) * ROUNDING;
+    let possible = both.saturating_sub(m)..=both.min(n);
+    possible.map(of).filter(|chance| *chance <= seen).sum::<f64>().min(1.0)
 }
 
 /// Half of what an interval of 95 % may miss.
@@ -74,6 +93,22 @@ mod tests {
         let (low, high) = proportion(4, 20).unwrap();
         assert!((low - 0.0573).abs() < 5e-4 && (high - 0.4366).abs() < 5e-4, "{low} {high}");
         assert_eq!(proportion(0, 0), None);
+    }
+
+    #[test]
+    fn two_shares_by_hand() {
+        // Fisher's lady and her tea: 3 of 4 and 1 of 4 are 17/35 of all cases.
+        for (one, other, expected) in [
+            ((3, 4), (1, 4), 17.0 / 35.0),
+            ((5, 8), (0, 8), 0.025_641_0),
+            ((4, 8), (0, 8), 0.076_923_1),
+            ((10, 24), (2, 24), 0.017_336_9),
+            ((0, 5), (0, 5), 1.0),
+            ((1, 3), (0, 0), 1.0),
+        ] {
+            assert!((apart_by_chance(one, other) - expected).abs() < 1e-6, "{one:?} {other:?}");
+            assert!((apart_by_chance(other, one) - expected).abs() < 1e-6, "{other:?} {one:?}");
+        }
     }
 
     proptest! {

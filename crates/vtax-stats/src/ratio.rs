@@ -43,7 +43,8 @@ pub enum Bound {
 pub struct Ratio {
     /// Ratio of typical values, above 1 where the candidate is worse.
     pub tax: f64,
-    /// 95 % interval; `None` where a group has fewer than [`MIN_TRIALS`] trials.
+    /// 95 % interval; `None` where a group has fewer than [`MIN_TRIALS`] trials, and where all rounds, or the trials of each side,
+    /// agree to the last digit and are fewer than [`ENCLOSING`](crate::ENCLOSING).
     pub interval: Option<(f64, f64)>,
     /// Which way the metric is better.
     pub better: Direction,
@@ -204,11 +205,27 @@ pub fn logs_by_round(candidate: &Group<'_>, baseline: &Group<'_>) -> Option<Vec<
 #[must_use]
 pub fn after_looking(ratio: &Ratio, min: usize) -> Ratio {
     let n = ratio.rounds.unwrap_or(ratio.candidate_trials.min(ratio.baseline_trials));
-    if n <= min {
-        return *ratio;
-    }
-    let looked = 1.0 + 2.5 / n as f64;
-    ratio.with(ratio.uncertainty.map(|u| Uncertainty { looked, ..u }))
+    wider(ratio, paid_for(n, min))
+}
+
+/// The same where candidate and baseline were made in two runs, each with a rule of its own: `mins` are the trials that each
+/// made in any case, `None` where nothing was looked at.
+///
+/// What a side gains by agreeing by chance doesn't depend on how many trials the other has, so the larger of both factors counts.
+#[must_use]
+pub fn after_either_looked(ratio: &Ratio, mins: [Option<usize>; 2]) -> Ratio {
+    let sides = [ratio.candidate_trials, ratio.baseline_trials].into_iter().zip(mins);
+    let factors = sides.map(|(n, min)| min.map_or(1.0, |min| paid_for(n, min)));
+    wider(ratio, factors.fold(1.0, f64::max))
+}
+
+/// The factor for having looked after each trial beyond the `min` that were made in any case.
+fn paid_for(n: usize, min: usize) -> f64 {
+    if n > min { 1.0 + 2.5 / n as f64 } else { 1.0 }
+}
+
+fn wider(ratio: &Ratio, looked: f64) -> Ratio {
+    if looked > 1.0 { ratio.with(ratio.uncertainty.map(|u| Uncertainty { looked, ..u })) } else { *ratio }
 }
 
 /// True where the interval is no wider than ± `until` (0.03 for 3 %) around its tax, on the logarithmic
@@ -267,6 +284,27 @@ mod tests {
         assert_eq!(rounds.len(), ratio.rounds.unwrap());
     }
 
+    /// All of five values lie on one side of the median in 6 of 100 cases, all of six in 3.
+    #[test]
+    fn what_agrees_to_the_digit_is_not_certain_in_few_rounds() {
+        let rounds = [0, 1, 2, 3, 4, 5];
+        let base = [10.0, 11.0, 9.0, 10.5, 9.5, 10.2];
+        let candidate = base.map(|b| 3.0 * b);
+        for n in 3..=6 {
+            let rounds = &rounds[..n];
+            let (c, b) = (Group::in_rounds(&candidate[..n], rounds), Group::in_rounds(&base[..n], rounds));
+            let found = tax(&c, &b, Direction::Lower, 1).unwrap();
+            assert!((found.tax - 3.0).abs() < 1e-9 && found.scatter == Some(0.0), "{found:?}");
+            assert_eq!((found.interval.is_some(), found.detectable.is_some()), (n == 6, n == 6), "{n}");
+            // Trials of two runs, all of a side the same; where one side scatters, that is what is known.
+            let of = |c: &[f64], b: &[f64]| {
+                tax(&Group::exact(c), &Group::exact(b), Direction::Lower, 1).unwrap().interval
+            };
+            assert_eq!(of(&[3.0; 6][..n], &[1.0; 6][..n]).is_some(), n == 6, "{n}");
+            assert!(of(&[3.0; 6][..n], &base[..n]).is_some(), "{n}");
+        }
+    }
+
     #[test]
     fn looking_costs_width() {
         let values = [1.0, 1.02, 0.98, 1.01, 0.99, 1.0];
@@ -276,5 +314,18 @@ mod tests {
         let width = |r: &Ratio| r.interval.map(|(l, h)| (h / l).ln()).unwrap();
         assert!((width(&wider) / width(&ratio) - (1.0 + 2.5 / 6.0)).abs() < 1e-9);
         assert!(narrow(&ratio, 0.1) && !narrow(&ratio, 0.001));
+        // Of two runs, each pays for its own looking, however few trials the other has.
+        let few = [1.0, 1.02, 0.98];
+        let apart = tax(&Group::exact(&values), &Group::exact(&few), Direction::Lower, 1).unwrap();
+        let times = |mins| width(&after_either_looked(&apart, mins)) / width(&apart);
+        for (mins, expected) in [
+            ([Some(3), None], 1.0 + 2.5 / 6.0),
+            ([None, Some(2)], 1.0 + 2.5 / 3.0),
+            ([Some(3), Some(2)], 1.0 + 2.5 / 3.0),
+            ([Some(6), Some(3)], 1.0),
+            ([None, None], 1.0),
+        ] {
+            assert!((times(mins) - expected).abs() < 1e-9, "{mins:?}: {}", times(mins));
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! test that heeds correlation, and only a change that is certain, and large enough to matter, costs a
 //! trial its start or its place in the figures.
 
-use crate::describe::at;
+use crate::describe::{at, median};
 use crate::steady::{NoSteadyState, Steady, steady};
 
 /// A change is certain when it is this many times its standard error. The largest of some forty splits
@@ -139,10 +139,4 @@ fn without_spikes(series: &[f64]) -> Vec<f64> {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    if sorted.is_empty() { 0.0 } else { at(&sorted, 0.5) }
 }

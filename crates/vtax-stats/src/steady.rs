@@ -6,7 +6,7 @@
 //! has no such stretch, or only a short one at its end, has *no* steady state, and a mean over it
 //! says nothing. Kalibera and Jones (ISMM 2013) ask for the same by eye; here it is a rule.
 
-use crate::describe::{at, moments};
+use crate::describe::{median, moments};
 
 /// Fewer values than this can't show a level and its scatter.
 pub const MIN_SERIES: usize = 5;
@@ -258,12 +258,6 @@ fn unsettled(levels: &[f64], same: f64) -> NoSteadyState {
         (0, 2..) => NoSteadyState::StillMoving,
         _ => NoSteadyState::LateChange,
     }
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    at(&sorted, 0.5)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! From an interval to a word.
 
+use crate::center::ENCLOSING;
 use crate::interval::MIN_TRIALS;
 use crate::margin::Margin;
 use crate::multiple::widened;
@@ -25,7 +26,7 @@ pub enum Verdict {
 /// Kinds of reasons why a ratio can't be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
-    /// Fewer than [`MIN_TRIALS`] trials of a side.
+    /// Fewer than [`MIN_TRIALS`] trials of a side, or fewer than [`ENCLOSING`] that all agree.
     TooFew,
     /// The interval holds both equality and a difference beyond the margin.
     TooWide,
@@ -96,12 +97,7 @@ fn word(ratio: &Ratio, margin: f64, levels: Levels) -> (Verdict, Option<Doubt>, 
     let margin = Margin::new(margin);
     let edge = margin.bounds().1;
     let Some((low, high)) = ratio.interval else {
-        let (n, who) = match (ratio.candidate_trials, ratio.baseline_trials) {
-            (c, b) if b < c => (b, "of the baseline"),
-            (c, _) => (c, "of this environment"),
-        };
-        let reason = format!("too few trials: {n} valid {who}, at least {MIN_TRIALS} are needed");
-        return unknown(Doubt::TooFew, reason);
+        return unknown(Doubt::TooFew, too_few(ratio));
     };
     let known = |verdict, reason: &str| (verdict, None, reason.to_owned());
     if let Some(why) = why_bound(ratio) {
@@ -129,6 +125,20 @@ fn word(ratio: &Ratio, margin: f64, levels: Levels) -> (Verdict, Option<Doubt>, 
         format!("a real difference, though perhaps within the margin of {within}")
     };
     known(verdict, &reason)
+}
+
+/// Why there is no interval.
+fn too_few(ratio: &Ratio) -> String {
+    let (n, whose) = match (ratio.candidate_trials, ratio.baseline_trials) {
+        (c, b) if b < c => (b, " of the baseline"),
+        (c, _) => (c, ""),
+    };
+    match ratio.rounds.unwrap_or(n) {
+        all if all >= MIN_TRIALS => format!(
+            "too few trials: all {all} agree to the digit, maybe by chance; at least {ENCLOSING} are needed"
+        ),
+        _ => format!("too few trials{whose}: {n} of {MIN_TRIALS}"),
+    }
 }
 
 /// Which side is known from below only, and why; `None` where both are known. More than is known makes the tax larger where it
@@ -167,14 +177,15 @@ enum Needed {
     Nothing,
 }
 
-/// The number of trials whose interval of a level is at most `target` wide on either side, where new ones scatter as those
-/// there are; what they don't cure stays as it is.
+/// The number of trials with which an interval of a level ends within `target` four times of five, where new ones scatter as those
+/// there are; what they don't cure stays as it is. That is what `detectable` and forecasts promise too: with as many as make an
+/// interval just narrow enough, every other run would tell.
 fn needed(ratio: &Ratio, (target, level): (f64, f64)) -> Needed {
     let Some(known) = ratio.uncertainty.filter(|_| target > 0.0) else { return Needed::Nothing };
     let trials = ratio.rounds.unwrap_or(ratio.candidate_trials.min(ratio.baseline_trials)).max(1);
     // More trials have more degrees of freedom as well, which counts most where there are few.
-    let narrow = |n: usize| known.after(n as f64 / trials as f64).half(level) <= target;
-    let endless = |u: Uncertainty| Uncertainty { scatter: 0.0, ..u }.half(level);
+    let tells = |n: usize| known.after(n as f64 / trials as f64).told(level) <= target;
+    let endless = |u: Uncertainty| Uncertainty { scatter: 0.0, ..u }.told(level);
     if endless(known) >= target {
         let resolved = endless(Uncertainty { unseen: 0.0, ..known }) < target;
         return match known.levels > 0.0 {
@@ -184,18 +195,14 @@ fn needed(ratio: &Ratio, (target, level): (f64, f64)) -> Needed {
         };
     }
     let (mut least, mut most) = (trials, MOST_NEEDED);
-    if !narrow(most) {
+    if !tells(most) {
         return Needed::TooMany;
     }
     while least < most {
         let middle = usize::midpoint(least, most);
-        if narrow(middle) { most = middle } else { least = middle + 1 }
+        if tells(middle) { most = middle } else { least = middle + 1 }
     }
-    // They may scatter a little more.
-    match (most as f64 * 1.1).ceil() as usize {
-        n if n <= MOST_NEEDED => Needed::Trials(n),
-        _ => Needed::TooMany,
-    }
+    Needed::Trials(most)
 }
 
 /// Why an interval around 1 that is wider than the margin decides nothing, and what would.
@@ -216,7 +223,16 @@ fn undecided(ratio: &Ratio, (low, high): (f64, f64), edge: f64, levels: Levels) 
     if least < 1.0 / FAR && most > FAR {
         return format!("anything is possible, as the trials differ too much; {what}");
     }
-    format!("anything from {} to {} is possible; {what}", change(least), change(most))
+    // What would read like an end of the margin has a digit more: it must not look as if it were within.
+    let is_at_edge = |ratio: f64| [1.0 / edge, edge].into_iter().any(|end| change(end) == change(ratio));
+    let told = |ratio| if is_at_edge(ratio) { finely(ratio) } else { change(ratio) };
+    format!("anything from {} to {} is possible; {what}", told(least), told(most))
+}
+
+/// [`change`] with a digit more.
+fn finely(ratio: f64) -> String {
+    let percent = (ratio - 1.0).abs() * 100.0;
+    format!("{percent:.2} % {}", if ratio >= 1.0 { "more" } else { "less" })
 }
 
 /// A ratio above this, or below its inverse, is told as beyond it where it is an end of an interval: the trials differ too much for a number.
@@ -275,19 +291,40 @@ mod tests {
 
     #[test]
     fn trials_that_are_needed_shorten_the_interval_as_they_will() {
-        // Five trials a side, an interval of 0.9 to 1.1: to be within 5 % takes a half width of about that.
+        // Five trials a side, an interval of 0.9 to 1.1: to tell 5 % takes t(0.975) and t(0.8) standard errors within that.
         let found = ratio(0.9, 1.1);
         let half = (1.1_f64 / 0.9).ln() / 2.0;
         let alone = trials(needed(&found, (0.05, ALPHA)));
         let error = half / t_quantile(0.975, 8.0);
-        let reach = |n: usize| t_quantile(0.975, 8.0 * n as f64 / 5.0) * error * (5.0 / n as f64).sqrt();
-        let exact = (5..200).find(|n| reach(*n) <= 0.05).unwrap();
-        assert_eq!(alone, (exact as f64 * 1.1).ceil() as usize);
-        // By the width alone it would be a few more.
-        assert!((alone as f64) < 5.0 * (half / 0.05).powi(2) * 1.1, "{alone}");
+        let errors = |df: f64| t_quantile(0.975, df) + t_quantile(0.8, df);
+        let reach = |n: usize| errors(8.0 * n as f64 / 5.0) * error * (5.0 / n as f64).sqrt();
+        assert_eq!((Some(alone), alone), ((5..200).find(|n| reach(*n) <= 0.05), 31));
+        assert_eq!(trials(needed(&found, (0.05, 0.01))), 47);
         assert_eq!(needed(&found, (1e-4, ALPHA)), Needed::TooMany);
         assert_eq!(needed(&found, (-0.1, ALPHA)), Needed::Nothing);
-        assert!(trials(needed(&found, (0.05, 0.01))) > alone);
+    }
+
+    /// Rounds whose ratios scatter by a tenth: as many as are asked for tell a tax of 1.1 in four runs of five.
+    #[test]
+    fn as_many_trials_as_are_asked_for_tell_four_times_of_five() {
+        const RUNS: u64 = 2000;
+        let found = Uncertainty::symmetric(0.01 / 5.0, 4.0, 0.0);
+        let five = Ratio { rounds: Some(5), ..ratio(0.9, 1.1) }.with(Some(found));
+        let distance = 1.1_f64.ln();
+        let n = trials(needed(&five, (distance, ALPHA)));
+        // By an interval that just fits it would be 7: (t(0.975, 5.6) = 2.490) 0.1 / sqrt(7) = 0.0941.
+        assert_eq!(n, 11);
+        let mut rng = crate::rng::Rng::new(3);
+        // The sum of twelve uniform values: normal enough, sd 1.
+        let mut normal = || (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
+        let (rounds, ones) = ((0..n as u32).collect::<Vec<u32>>(), vec![1.0; n]);
+        let told = (0..RUNS).filter(|_| {
+            let values: Vec<f64> = (0..n).map(|_| (distance + 0.1 * normal()).exp()).collect();
+            let (c, b) = (Group::in_rounds(&values, &rounds), Group::in_rounds(&ones, &rounds));
+            tax(&c, &b, Direction::Lower, 1).unwrap().interval.is_some_and(|(low, _)| low > 1.0)
+        });
+        let share = told.count() as f64 / RUNS as f64;
+        assert!((0.78..0.86).contains(&share), "{share}");
     }
 
     /// Two brackets of 8 %, a tax of 1.02 and a margin of 5 %: no number of trials comes to less than 6.3 % on either side.
@@ -328,6 +365,12 @@ mod tests {
         let starts = |better, text: &str| assert!(said(better).starts_with(text), "{}", said(better));
         starts(Direction::Lower, "anything from 10 % less to 25 % more is possible");
         starts(Direction::Higher, "anything from 20 % less to 11 % more is possible");
+    }
+
+    #[test]
+    fn what_is_beyond_the_margin_does_not_read_as_if_it_were_within() {
+        let said = judge(&ratio(0.97, 1.0503), 0.05).reason;
+        assert!(said.starts_with("anything from 3 % less to 5.03 % more is possible"), "{said}");
     }
 
     #[test]
@@ -392,7 +435,14 @@ mod tests {
         let r = tax(&Group::exact(&[2.0, 2.1]), &Group::exact(&[1.0; 4]), Direction::Lower, 1).unwrap();
         let j = judge(&r, 0.05);
         assert_eq!(j.verdict, Verdict::Inconclusive);
-        assert!(j.reason.starts_with("too few trials: 2 valid of this environment"), "{}", j.reason);
+        assert_eq!(j.reason, "too few trials: 2 of 3");
+        let r = tax(&Group::exact(&[2.0, 2.1, 2.2]), &Group::exact(&[1.0]), Direction::Lower, 1).unwrap();
+        assert_eq!(judge(&r, 0.05).reason, "too few trials of the baseline: 1 of 3");
+        let same = tax(&Group::exact(&[2.0; 4]), &Group::exact(&[1.0; 3]), Direction::Lower, 1).unwrap();
+        let j = judge(&same, 0.05);
+        assert_eq!((j.verdict, j.doubt), (Verdict::Inconclusive, Some(Doubt::TooFew)));
+        let said = "too few trials: all 3 agree to the digit, maybe by chance; at least 6 are needed";
+        assert_eq!(j.reason, said);
     }
 
     proptest! {

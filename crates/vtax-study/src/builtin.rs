@@ -84,6 +84,6 @@ pub fn names() -> Vec<&'static str> {
 
 /// The files of one of them.
 #[must_use]
-pub fn built_in(name: &str) -> Option<&'static [(&'static str, &'static str)]> {
+pub(crate) fn built_in(name: &str) -> Option<&'static [(&'static str, &'static str)]> {
     STUDIES.iter().find(|(known, _)| *known == name).map(|(_, files)| *files)
 }

@@ -6,6 +6,7 @@ use crate::model::{
     Claim, Each, ExperimentPlan, Expression, Group, Kind, Mode, Place, Point, Rule, Selector, Study, Table,
     Test,
 };
+use crate::quantity::Quantity;
 
 /// The most that a study may have of anything.
 const MOST: usize = 1000;
@@ -155,11 +156,17 @@ fn points_of(study: &Study, name: &str, test: &Test, group: &Group, all: &mut Ve
             all.push(format!("{name}: `at` is the name of a point behind the first"));
         }
     }
+    let by_itself = matches!(test.is, Kind::Small | Kind::Large);
     for point in &group.points {
-        if let Some(place) = &point.study
-            && study.figure(place).is_none()
-        {
-            all.push(format!("{name}, `{}`: the study's tables have nothing there", point.name));
+        match point.study.as_ref().map(|place| study.figure(place)) {
+            Some(None) => {
+                all.push(format!("{name}, `{}`: the study's tables have nothing there", point.name));
+            }
+            Some(Some(figure)) if by_itself && !is_share(&figure) => all.push(format!(
+                "{name}, `{}`: the study's figure is no share, and `small` and `large` are of shares",
+                point.name
+            )),
+            Some(Some(_)) | None => {}
         }
         for mode in [Mode::Quick, Mode::Full] {
             let whole = test.selector(group, point, mode, false);
@@ -171,6 +178,11 @@ fn points_of(study: &Study, name: &str, test: &Test, group: &Group, all: &mut Ve
             }
         }
     }
+}
+
+/// Whether a figure of the study is a share. Of how many a count is isn't known.
+fn is_share(figure: &Quantity) -> bool {
+    figure.is_like(&Quantity::new(1.0, "1")) && (0.0..=1.0).contains(&figure.value)
 }
 
 fn lacking(selector: &Selector) -> Option<&'static str> {

@@ -87,18 +87,9 @@ pub(crate) fn rising(steps: &[Range], whole: Range, margin: f64) -> Word {
     }
 }
 
-/// The last step is smaller than one before it, or none at all.
+/// The last step lies within the margin. That it is smaller than those before it isn't enough: the ratios of 1, 2, 3, 4 are, too.
 pub(crate) fn levels_off(steps: &[Range], margin: f64) -> Word {
-    let Some((last, before)) = steps.split_last() else { return Word::CantTell };
-    let last = last.size();
-    let before: Vec<Range> = before.iter().map(|step| step.size()).collect();
-    if last.is_equal(margin) || before.iter().any(|step| step.low > last.high) {
-        Word::Held
-    } else if before.iter().all(|step| step.high < last.low) {
-        Word::Contradicted
-    } else {
-        Word::CantTell
-    }
+    steps.last().map_or(Word::CantTell, |last| equal(*last, margin))
 }
 
 /// The step `at` is larger than all others, and one at all.
@@ -194,7 +185,6 @@ mod tests {
             [0, 1, 2].map(|at| knee(&steps, at, 0.1)),
             [Word::Contradicted, Word::Held, Word::Contradicted]
         );
-        assert_eq!(levels_off(&steps, 0.1), Word::Held);
         let flat = [1.0, 1.01, 0.99].map(Range::exact);
         assert_eq!(knee(&flat, 1, 0.1), Word::Contradicted, "no step at all");
         let wide = [range(0.5, 20.0), range(1.5, 30.0), range(0.9, 1.1)];
@@ -208,8 +198,23 @@ mod tests {
         let dip = [1.2, 0.7, 2.0].map(Range::exact);
         assert_eq!(rising(&dip, Range::exact(1.7), 0.1), Word::Contradicted);
         assert_eq!(rising(&up, range(0.9, 3.0), 0.1), Word::CantTell);
-        let growing = [1.1, 1.2, 1.9].map(Range::exact);
-        assert_eq!(levels_off(&growing, 0.05), Word::Contradicted);
+    }
+
+    #[test]
+    fn a_course_levels_off_where_its_last_step_is_none() {
+        for (steps, word) in [
+            // Of the study of consolidation.
+            ([3925.0 / 3534.0, 8132.0 / 3925.0, 8399.0 / 8132.0], Word::Held),
+            // 1, 2, 3, 4: it grows as much in each step.
+            ([2.0, 1.5, 4.0 / 3.0], Word::Contradicted),
+            ([1.1, 1.2, 1.9], Word::Contradicted),
+            ([2.0, 1.5, 0.7], Word::Contradicted),
+            ([1.0, 1.0, 1.0], Word::Held),
+        ] {
+            assert_eq!(levels_off(&steps.map(Range::exact), 0.1), word, "{steps:?}");
+        }
+        assert_eq!(levels_off(&[range(2.0, 3.0), range(1.0, 1.3)], 0.1), Word::CantTell);
+        assert_eq!(levels_off(&[], 0.1), Word::CantTell);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Two figures as a ratio, in each of the three ways in which a claim is judged.
 
-use vtax_stats::{ALPHA, Direction, Group, NoRatio, after_looking, estimate, tax, widened};
+use vtax_stats::{
+    ALPHA, Direction, ENCLOSING, Estimate, Group, MIN_TRIALS, NoRatio, after_looking, estimate,
+    estimate_counts, tax, widened,
+};
 
 use crate::combine::Range;
 use crate::figures::{Absent, Experiment, Figure};
@@ -78,28 +81,34 @@ pub(crate) fn over(a: &Side, b: &Side, manner: Manner<'_>) -> Result<Compared, O
 /// What a share can be.
 const SHARE: (f64, f64) = (0.0, 1.0);
 
-/// A figure by itself, each value divided by `attempts` as well: a share.
-pub(crate) fn alone(side: &Side, attempts: f64, manner: Manner<'_>) -> Result<Compared, Open> {
+/// A figure by itself; where it counts what came of so many `attempts`, its share of them.
+pub(crate) fn alone(side: &Side, attempts: Option<f64>, manner: Manner<'_>) -> Result<Compared, Open> {
     let exact = |ratio: f64| Ok(Compared { ratio, interval: None });
     match manner.way {
         Way::Printed => {
             exact(side.study.ok_or_else(|| Open::CantRun("the study's figure isn't at hand".to_owned()))?)
         }
-        Way::AsPublished => exact(mean(side, manner.trials)? / attempts),
+        Way::AsPublished => exact(mean(side, manner.trials)? / attempts.unwrap_or(1.0)),
         Way::Properly => {
             let (figure, divide) = side.ours.clone()?;
-            let values: Vec<f64> = figure.values.iter().map(|v| v / divide / attempts).collect();
-            let group = Group { resolution: figure.resolution, ..Group::exact(&values) };
-            let found =
-                estimate(&group).ok_or_else(|| Open::CantTell("a value isn't a number".to_owned()))?;
-            let interval = found.within(SHARE).interval.ok_or_else(|| too_few(values.len()))?;
-            Ok(Compared { ratio: found.center, interval: Some(interval) })
+            let group = Group { resolution: figure.resolution, ..Group::exact(&figure.values) };
+            let found = if attempts.is_some() { estimate_counts(&group) } else { estimate(&group) };
+            let found = found.ok_or_else(|| Open::CantTell("a value isn't a number".to_owned()))?;
+            let interval = found.interval.ok_or_else(|| too_few(figure.values.len()))?;
+            let share = |value: f64| value / divide / attempts.unwrap_or(1.0);
+            let (center, interval) = (share(found.center), (share(interval.0), share(interval.1)));
+            let found = Estimate { center, interval: Some(interval) }.within(SHARE);
+            Ok(Compared { ratio: found.center, interval: found.interval })
         }
     }
 }
 
+/// Why so many trials have no interval.
 fn too_few(trials: usize) -> Open {
-    Open::CantTell(format!("{trials} trials count, and an interval takes {}", vtax_stats::MIN_TRIALS))
+    Open::CantTell(match trials {
+        few if few < MIN_TRIALS => format!("{few} trials count, and an interval takes {MIN_TRIALS}"),
+        all => format!("all {all} trials agree to the digit, maybe by chance: that takes {ENCLOSING}"),
+    })
 }
 
 /// Two figures as they are.
@@ -136,16 +145,17 @@ fn properly(a: &Side, b: &Side, manner: Manner<'_>) -> Result<Compared, Open> {
     let (av, bv) = (scaled(&a, a_of), scaled(&b, b_of));
     // `Lower` makes it the first over the second, whichever way the metric is better.
     let found = tax(&group(&av, &a), &group(&bv, &b), Direction::Lower, manner.experiment.seed);
+    let level = ALPHA / manner.comparisons.max(1) as f64;
     let ratio = match found {
         Ok(ratio) => ratio,
-        Err(NoRatio::NotPositive) => return with_nothing(&av, &bv),
+        Err(NoRatio::NotPositive) => return with_nothing(&av, &bv, level),
         Err(none) => return Err(Open::CantTell(none.to_string())),
     };
     let ratio = match manner.experiment.at_least {
         Some(least) => after_looking(&ratio, least),
         None => ratio,
     };
-    let ratio = widened(&ratio, ALPHA / manner.comparisons.max(1) as f64);
+    let ratio = widened(&ratio, level);
     let (low, high) = ratio.interval.ok_or_else(|| too_few(av.len().min(bv.len())))?;
     // A side of which only a lower bound is known leaves one end open.
     let interval = match (a.at_least, b.at_least) {
@@ -161,21 +171,68 @@ fn group<'a>(values: &'a [f64], figure: &'a Figure) -> Group<'a> {
     Group { values, rounds: &figure.rounds, resolution: figure.resolution, censored: figure.at_least }
 }
 
-/// Where values are zero: it is told only where one side has nothing in every trial and the other something in every trial.
-fn with_nothing(a: &[f64], b: &[f64]) -> Result<Compared, Open> {
+/// Where values are zero: it is told only where one side has nothing in every trial and the other something in every trial, and
+/// that isn't chance by a test at `level`.
+fn with_nothing(a: &[f64], b: &[f64], level: f64) -> Result<Compared, Open> {
     let (nothing, something) =
         (|v: &[f64]| v.iter().all(|v| *v == 0.0), |v: &[f64]| v.iter().all(|v| *v > 0.0));
-    if a.len().min(b.len()) < vtax_stats::MIN_TRIALS {
+    if a.len().min(b.len()) < MIN_TRIALS {
         return Err(too_few(a.len().min(b.len())));
     }
-    let known = |ratio: f64| Ok(Compared { ratio, interval: Some((ratio, ratio)) });
-    if nothing(a) && nothing(b) {
-        known(1.0)
-    } else if something(a) && nothing(b) {
-        known(ENDLESS)
+    let ratio = if something(a) && nothing(b) {
+        ENDLESS
     } else if nothing(a) && something(b) {
-        known(1.0 / ENDLESS)
+        1.0 / ENDLESS
     } else {
-        Err(Open::CantTell("some trials found nothing, and a ratio with zero means nothing".to_owned()))
+        let why = if nothing(a) && nothing(b) { "no trial found any" } else { "some trials found nothing" };
+        return Err(Open::CantTell(format!("{why}, and a ratio with zero means nothing")));
+    };
+    if apart_by_chance(a.len(), b.len()) > level {
+        let trials = a.len() + b.len();
+        return Err(Open::CantTell(format!(
+            "one side found nothing, which may be chance in {trials} trials"
+        )));
+    }
+    Ok(Compared { ratio, interval: Some((ratio, ratio)) })
+}
+
+/// How likely it is at most that all `n` trials of one side find nothing and all `m` of the other something, or the other way
+/// round, where both sides are alike.
+///
+/// Where a trial finds nothing with a chance of p it is pⁿ(1 - p)ᵐ each way, which is largest at p = n / (n + m): the unconditional
+/// exact test of Barnard ("Significance tests for 2 x 2 tables", Biometrika 34, 1947).
+fn apart_by_chance(n: usize, m: usize) -> f64 {
+    let (n, m) = (n as f64, m as f64);
+    2.0 * (n / (n + m)).powf(n) * (m / (n + m)).powf(m)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2 * 2^-6 = 0.03125, 2 * 2^-8 = 0.0078125, and 2 * (1/3)^3 * (2/3)^6 = 128/19683 of three and six trials.
+    #[test]
+    fn nothing_against_something_takes_enough_trials() {
+        for (n, m, expected) in [(3, 3, 0.03125), (4, 4, 0.007_812_5), (3, 6, 128.0 / 19_683.0)] {
+            assert!((apart_by_chance(n, m) - expected).abs() < 1e-12, "{n} {m}");
+            assert!((apart_by_chance(m, n) - expected).abs() < 1e-12, "{m} {n}");
+        }
+        let (some, none) = ([500.0, 510.0, 490.0, 505.0], [0.0; 4]);
+        let told = |level| with_nothing(&some[..3], &none[..3], level).map(|found| found.ratio);
+        assert_eq!(told(0.05), Ok(ENDLESS));
+        // One of two comparisons is judged at 2.5 %, which takes a trial more.
+        let chance = Open::CantTell("one side found nothing, which may be chance in 6 trials".to_owned());
+        assert_eq!(told(0.025), Err(chance));
+        assert_eq!(with_nothing(&none, &some, 0.025).map(|found| found.ratio), Ok(1.0 / ENDLESS));
+    }
+
+    /// Nothing against nothing is no ratio, however often it is found.
+    #[test]
+    fn nothing_against_nothing_can_not_be_told() {
+        let none = [0.0; 9];
+        let why = "no trial found any, and a ratio with zero means nothing".to_owned();
+        assert_eq!(with_nothing(&none, &none, 0.05), Err(Open::CantTell(why)));
+        let mixed = with_nothing(&[0.0, 3.0, 0.0], &none, 0.05);
+        assert!(matches!(&mixed, Err(Open::CantTell(why)) if why.starts_with("some trials")), "{mixed:?}");
     }
 }

@@ -86,7 +86,7 @@ struct Line<'a> {
     group: &'a Group,
     points: Vec<(&'a Point, Side)>,
     manner: Manner<'a>,
-    attempts: f64,
+    attempts: Option<f64>,
 }
 
 /// Judges a claim's test by an experiment.
@@ -106,7 +106,7 @@ pub fn judge(study: &Study, test: &Test, experiment: &Experiment, mode: Mode, wa
         .collect();
     let comparisons = groups.iter().map(|(_, points)| comparisons(test.is, points.len())).sum();
     let manner = Manner { way, trials, comparisons, experiment };
-    let attempts = test.attempts.as_ref().map_or(1.0, |attempts| *attempts.of(mode));
+    let attempts = test.attempts.as_ref().map(|attempts| *attempts.of(mode));
     let (mut words, mut steps, mut whys) = (Vec::new(), Vec::new(), Vec::new());
     let mut emulated = false;
     for (group, points) in groups {
@@ -150,8 +150,9 @@ fn other(mode: Mode) -> Mode {
 /// How many ratios a test of so many points hangs on.
 fn comparisons(kind: Kind, points: usize) -> usize {
     match kind {
-        Kind::Higher | Kind::Small | Kind::Large => 1,
-        Kind::Equal | Kind::Order | Kind::LevelsOff | Kind::Knee => points.saturating_sub(1),
+        // What levels off hangs on its last step, whatever those before it were.
+        Kind::Higher | Kind::Small | Kind::Large | Kind::LevelsOff => 1,
+        Kind::Equal | Kind::Order | Kind::Knee => points.saturating_sub(1),
         Kind::Rising | Kind::Falling => points,
     }
 }

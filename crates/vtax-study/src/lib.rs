@@ -18,14 +18,14 @@ mod quantity;
 mod rules;
 mod schema;
 
-pub use builtin::{built_in, names};
+pub use builtin::names;
 pub use check::problems;
 pub use compared::{Compared, MARGIN};
 pub use figures::{Cell, Experiment, Figure, State};
 pub use found::{Change, Conclusion, FoundClaim, Host, Reproduction, reproduce};
 pub use judge::{Judged, Step, Way, Word, judge};
 pub use load::{Loaded, MAX_BYTES, StudyError, open, open_folder};
-pub use matching::{known_measures, misfits};
+pub use matching::misfits;
 pub use model::*;
 pub use quantity::Quantity;
 pub use rules::{Case, Outcome, RuleFound, rules};

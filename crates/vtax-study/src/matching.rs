@@ -28,7 +28,7 @@ impl Test {
 
 /// What a cell's measures are called in `summary.json`: their names, or those of their tests.
 #[must_use]
-pub fn known_measures(plan: &Plan, cell: &Cell) -> BTreeSet<String> {
+pub(crate) fn known_measures(plan: &Plan, cell: &Cell) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for measure in &plan.measures {
         let model = cell.workload.model();

@@ -378,7 +378,7 @@ pub enum Kind {
     Rising,
     /// The last is lower than the first, and no step goes up.
     Falling,
-    /// The last step is smaller than one before it, or none.
+    /// The last step lies within the margin.
     LevelsOff,
     /// The largest step ends at the point `at`.
     Knee,
@@ -562,7 +562,7 @@ pub struct Noted {
 
 /// Whether something with these modes is there in one.
 #[must_use]
-pub fn in_mode(modes: &[Mode], mode: Mode) -> bool {
+pub(crate) fn in_mode(modes: &[Mode], mode: Mode) -> bool {
     modes.is_empty() || modes.contains(&mode)
 }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use vtax_plan::model::Plan;
-use vtax_study::{Loaded, Mode, names, open, open_folder, rules};
+use vtax_plan::model::{MeasureKind, Plan, Workload};
+use vtax_study::{Kind, Loaded, Mode, names, open, open_folder, rules};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -74,6 +74,76 @@ fn plans_can_be_run_as_the_studies_were() {
     }
 }
 
+/// As published the benchmark of SIP has the study's own timers, subscribers and steps, in either mode.
+#[test]
+fn the_benchmark_of_sip_is_published_with_the_studys_options() {
+    let loaded = open("virtualized-ims").unwrap();
+    for experiment in &loaded.study.experiments {
+        for mode in [Mode::Quick, Mode::Full] {
+            // As `vtax reproduce` sets it, which also takes the quick mode's budget away.
+            let trials = format!("repeat={}", experiment.trials);
+            let sets: Vec<String> =
+                [trials].into_iter().chain(experiment.as_published.iter().cloned()).collect();
+            let plan = plan(&loaded, experiment.plan(mode), &sets);
+            for cell in &plan.cells {
+                let Workload::Sip(sip) = &cell.workload else { panic!("{}: no SIP", cell.id) };
+                assert_eq!((sip.subscribers.count, sip.addresses, sip.registered.0), (100_000, 10, 0.8));
+                assert_eq!(sip.t1.as_secs_f64(), 0.5, "{}", cell.id);
+            }
+            let steps = plan.measures.iter().filter_map(|measure| match &measure.kind {
+                MeasureKind::Ims(ims) => Some(ims.step.as_secs_f64()),
+                _ => None,
+            });
+            assert_eq!(steps.collect::<Vec<f64>>(), [900.0], "{}", experiment.id);
+        }
+    }
+}
+
+/// A knee that follows from a study's figures is the largest step of all that it prints, or the claim says where it ends.
+#[test]
+fn knees_are_those_of_all_that_is_printed() {
+    let mut looked_at = 0;
+    for loaded in all() {
+        for claim in &loaded.study.claims {
+            let Some(test) = claim.test.as_ref().filter(|test| test.is == Kind::Knee) else { continue };
+            let end = test.points.iter().find(|point| test.at.as_ref() == Some(&point.name)).unwrap();
+            let [first, end] = [&test.points[0], end].map(|point| point.study.as_ref().unwrap());
+            let table = loaded.study.table(end.table.as_ref().unwrap()).unwrap();
+            let column = table.columns.iter().position(|name| Some(name) == end.column.as_ref()).unwrap();
+            let row = table.rows.iter().position(|row| Some(&row.name) == end.row.as_ref()).unwrap();
+            let (course, at): (Vec<Option<f64>>, usize) = if first.row == end.row {
+                (table.rows[row].values.clone(), column)
+            } else {
+                (table.rows.iter().map(|row| row.values[column]).collect(), row)
+            };
+            let course: Vec<f64> = course.into_iter().map(Option::unwrap).collect();
+            let steps: Vec<f64> = course.windows(2).map(|pair| pair[1] / pair[0]).collect();
+            let largest = steps.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0 + 1;
+            assert!(largest == at || claim.text.starts_with("Up to "), "{}: {steps:?}", claim.id);
+            looked_at += 1;
+        }
+    }
+    assert_eq!(looked_at, 3);
+}
+
+/// Wherever a claim is about the study's single server, it is read as one without virtualization.
+#[test]
+fn the_single_server_is_one_thing() {
+    let loaded = open("consolidated-servers").unwrap();
+    let tests = loaded.study.claims.iter().filter_map(|claim| claim.test.as_ref());
+    let points = tests.flat_map(|test| test.all_groups()).flat_map(|group| group.points);
+    let is_single = |point: &vtax_study::Point| {
+        let column = point.study.as_ref().and_then(|place| place.column.as_deref());
+        point.name == "single server" || column == Some("1")
+    };
+    let single: Vec<_> = points.filter(is_single).collect();
+    assert!(single.len() >= 8, "{}", single.len());
+    for point in single {
+        assert_eq!(point.name, "single server");
+        assert_eq!(point.ours.environment.as_deref(), Some("native"));
+    }
+}
+
 /// All five quick modes together, on two cores.
 #[test]
 fn quick_plans_end_within_three_quarters_of_an_hour() {
@@ -97,6 +167,7 @@ const BROKEN: [(&str, &[&str]); 5] = [
             "unit-of-figure-36",
             "rate-of-figure-36",
             "unit-of-table-3",
+            "bytes-of-table-3",
             "unit-of-table-6",
             "usage-above-received-6",
             "unit-of-table-7",
@@ -118,9 +189,9 @@ const BROKEN: [(&str, &[&str]); 5] = [
     (
         "virtualized-ims",
         &[
-            "capacity-native",
-            "capacity-fault-tolerant",
             "exhausted-at-capacity",
+            "exhausted-at-capacity-virtual",
+            "exhausted-at-capacity-fault-tolerant",
             "read-within-the-axis",
             "expiry-unit",
             "initial-load",
@@ -140,14 +211,21 @@ const BROKEN: [(&str, &[&str]); 5] = [
             "ratio-is-the-quotient",
             "replies-below-requests",
             "constant-proportion",
-            "negligible-at-two",
             "constant-rate-asked",
             "memory-promised-three",
         ],
     ),
     (
         "virtual-links",
-        &["baseline-again", "mininet-again", "machines-below-the-wire", "physical-outperformed", "steadier"],
+        &[
+            "baseline-again",
+            "mininet-again",
+            "machines-below-the-wire",
+            "physical-outperformed",
+            "sdn-small-windows-xp",
+            "sdn-small-together",
+            "steadier",
+        ],
     ),
 ];
 

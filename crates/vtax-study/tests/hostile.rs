@@ -80,6 +80,31 @@ fn what_does_not_fit_together_is_named() {
     }
 }
 
+/// Of how many a count is isn't known, and a rate is of nothing.
+#[test]
+fn what_is_small_by_itself_is_a_share() {
+    let mut small = STUDY.replacen("is: knee\n      at: two", "is: small\n      most: 0.1", 1);
+    let two = "        - {name: two, ours: {environment: v}}\n";
+    let three = "        - {name: three, ours: {with: {count: [\"3\"]}, divide: 3}}\n";
+    for gone in [two, three] {
+        assert!(small.contains(gone), "{gone}");
+        small = small.replacen(gone, "", 1);
+    }
+    for (unit, value, fits) in
+        [("KB/s", 9, false), ("\"1\"", 9, false), ("\"1\"", 1, true), ("\"1\"", 0, true), ("\"%\"", 9, true)]
+    {
+        let text = small.replacen("unit: KB/s", &format!("unit: {unit}"), 1);
+        let text = text.replacen("values: [9, 3]", &format!("values: [{value}, 3]"), 1);
+        match tried(text.as_bytes()) {
+            Ok(()) => assert!(fits, "{value} {unit}"),
+            Err(error) => {
+                let error = error.to_string();
+                assert!(!fits && error.contains("the study's figure is no share"), "{value} {unit}: {error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn expressions_in_each_other_have_an_end() {
     let deep = format!("{}{{value: 1}}{}", "{sum: [".repeat(40), "]}".repeat(40));

@@ -42,9 +42,9 @@ fn word(loaded: &Loaded, claim: &str, experiment: &Experiment, way: Way) -> Word
 fn an_order_is_held_contradicted_or_open() {
     let loaded = open("virtualized-ims").unwrap();
     let properly = |experiment: &Experiment| word(&loaded, "order-of-capacities", experiment, Way::Properly);
-    let plain = capacities(&[4000., 4100., 3900.], &[400., 410., 390.], &[100., 101., 99.]);
+    let plain = capacities(&[4000., 4100., 3900.], &[400., 412., 391.], &[100., 101., 99.]);
     assert_eq!(properly(&plain), Word::Held);
-    let turned = capacities(&[4000., 4100., 3900.], &[100., 101., 99.], &[400., 410., 390.]);
+    let turned = capacities(&[4000., 4100., 3900.], &[100., 101., 99.], &[400., 412., 391.]);
     assert_eq!(properly(&turned), Word::Contradicted);
     let noisy = capacities(&[4000., 4100., 3900.], &[400., 100., 900.], &[300., 800., 90.]);
     assert_eq!(properly(&noisy), Word::CantTell);
@@ -71,7 +71,8 @@ fn what_was_not_run_or_left_out_can_not_be_run() {
     assert_eq!(judged(&empty).word, Word::CantTell, "no trial counts at all");
 }
 
-/// Every claim that the study says of its own printed figures is judged by them.
+/// Every claim that the study says of its own printed figures is judged by them. Here the words were worked out from the
+/// figures by hand.
 #[test]
 fn a_studys_own_figures_are_judged_like_any() {
     let printed = |study: &str, claim: &str| {
@@ -80,16 +81,30 @@ fn a_studys_own_figures_are_judged_like_any() {
     };
     for (study, claim, expected) in [
         ("virtualized-ims", "order-of-capacities", Word::Held),
+        // Medians of 10.1, 17.5, 45.5 and 190.2 ms. Their next step, of 7.3 times, is beyond the capacity.
         ("virtualized-ims", "delay-knee", Word::Held),
         ("virtual-links", "window-helps", Word::Held),
         // At 8K its own tables say the opposite.
         ("virtual-links", "machines-beat-baseline", Word::Contradicted),
         ("virtual-links", "memory-matters-little", Word::Held),
+        // 447.7 against 792, 765.5 against 1814.
+        ("virtual-links", "sdn-below-at-small", Word::Held),
+        ("consolidated-servers", "response-grows", Word::Held),
+        // 0.4, 4, 3534, 3925, 8132 and 8399 ms.
         ("consolidated-servers", "response-knee", Word::Held),
-        // 0.4 ms and 4 ms.
-        ("consolidated-servers", "response-same-at-two", Word::Contradicted),
+        ("consolidated-servers", "response-small-to-two", Word::Held),
+        ("consolidated-servers", "single-better", Word::Held),
+        // No errors with one and two, thousands with three and more.
+        ("consolidated-servers", "no-errors-to-two", Word::Held),
+        ("consolidated-servers", "errors-from-three", Word::Held),
+        ("consolidated-servers", "replies-fall", Word::Held),
+        // 100 % with one, 72 % with six.
+        ("consolidated-servers", "replies-constant", Word::Contradicted),
         ("virtual-servers", "ftp-rate-alike", Word::Held),
-        ("virtual-servers", "raid-writes", Word::Contradicted),
+        // Nothing was lost of four pings.
+        ("virtual-servers", "vpn-reaches", Word::Held),
+        // Its figures are of different clients.
+        ("virtual-servers", "raid-writes", Word::CantRun),
         ("virtual-nas", "reads-slower", Word::CantRun),
     ] {
         assert_eq!(printed(study, claim), expected, "{study} {claim}");
@@ -116,9 +131,28 @@ fn losses_of_nothing_are_small_and_counts_are_shares() {
     let lost =
         |values: &[f64]| run(vec![cell("vm-kemari", "bridge", &[("failover", "requests_lost", values)])]);
     let word = |values: &[f64]| word(&loaded, "failover-loses-little", &lost(values), Way::Properly);
-    assert_eq!(word(&[0., 0., 0.]), Word::Held);
+    assert_eq!(word(&[0.; 6]), Word::Held);
     assert_eq!(word(&[60., 62., 61.]), Word::Contradicted);
     assert_eq!(word(&[0., 9., 1.]), Word::CantTell);
+}
+
+/// All of three trials lie on one side of the median in a quarter of all cases, all of six in 3 of 100.
+#[test]
+fn few_trials_that_agree_to_the_digit_can_not_tell() {
+    let loaded = open("virtualized-ims").unwrap();
+    let judged = |claim: &str, metric: &str, values: &[f64]| {
+        let test = loaded.study.claim(claim).unwrap().test.as_ref().unwrap();
+        let run = run(vec![cell("vm-kemari", "bridge", &[("failover", metric, values)])]);
+        judge(&loaded.study, test, &run, Mode::Quick, Way::Properly)
+    };
+    for (claim, metric, value) in
+        [("failover-loses-little", "requests_lost", 0.0), ("failover-survived", "survived", 1.0)]
+    {
+        let few = judged(claim, metric, &[value; 3]);
+        assert_eq!(few.word, Word::CantTell, "{claim}");
+        assert_eq!(few.why, "all 3 trials agree to the digit, maybe by chance: that takes 6", "{claim}");
+        assert_eq!(judged(claim, metric, &[value; 6]).word, Word::Held, "{claim}");
+    }
 }
 
 /// No share is below nothing or above the whole, however its trials scatter.
@@ -133,6 +167,9 @@ fn a_share_has_the_interval_of_one() {
     };
     let (low, high) = interval("failover-loses-little", "requests_lost", &[0., 0., 0., 50., 0.]);
     assert!(low == 0.0 && high > 0.1 && high < 1.0, "{low} {high}");
+    // Of 150, as counts: 4 are 2.091650 as a root, and 3, 4 and 8 reach from 0.146 to 12.907.
+    let (low, high) = interval("failover-loses-little", "requests_lost", &[4., 3., 8.]);
+    assert!((low * 150.0 - 0.1455).abs() < 1e-3 && (high * 150.0 - 12.9069).abs() < 1e-3, "{low} {high}");
     let (low, high) = interval("failover-survived", "survived", &[1., 1., 1., 0.5, 1.]);
     assert!(low < 0.6 && high == 1.0, "{low} {high}");
 }
@@ -167,7 +204,7 @@ fn full_mode_only_claims_say_so() {
 fn verdicts_are_corrected_for_the_ratios_that_there_are() {
     let loaded = open("virtualized-ims").unwrap();
     let test = loaded.study.claim("order-of-capacities").unwrap().test.clone().unwrap();
-    let figures = capacities(&[4000., 4100., 3900.], &[400., 410., 390.], &[100., 101., 99.]);
+    let figures = capacities(&[4000., 4100., 3900.], &[400., 412., 391.], &[100., 101., 99.]);
     let judged = |test: &_, mode| judge(&loaded.study, test, &figures, mode, Way::Properly);
     let mut longer = test.clone();
     let mut last = longer.points.last().unwrap().clone();
