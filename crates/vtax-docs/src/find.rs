@@ -1,5 +1,7 @@
 //! Looking a word up.
 
+use std::collections::BTreeSet;
+
 use crate::PAGES;
 use crate::read::{Entry, entries, normal};
 
@@ -57,6 +59,21 @@ pub fn explain(word: &str) -> Explained {
         }
     }
     Explained::Unknown(near(&wanted, &all))
+}
+
+/// What is explained, by page: each word on the page that is asked first.
+#[must_use]
+pub fn terms() -> Vec<(&'static str, Vec<String>)> {
+    let mut known = BTreeSet::new();
+    let mut of_page = |text: &str| -> Vec<String> {
+        let terms = entries(text).into_iter().map(|entry| entry.term);
+        let is_new = |term: &String| {
+            let word = normal(term);
+            !word.is_empty() && known.insert(word)
+        };
+        terms.filter(is_new).collect()
+    };
+    PAGES.iter().map(|(page, text)| (*page, of_page(text))).collect()
 }
 
 fn told(found: &[&(usize, &str, Entry)]) -> Explained {
@@ -145,6 +162,20 @@ mod tests {
         assert!(near.iter().any(|term| normal(term) == "latency p99"), "{near:?}");
         assert_eq!(explain("zzzqqq"), Explained::Unknown(Vec::new()));
         assert_eq!(explain(""), Explained::Unknown(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_listed_is_explained_and_listed_once() {
+        let listed: Vec<String> = terms().into_iter().flat_map(|(_, terms)| terms).collect();
+        let different: BTreeSet<String> = listed.iter().map(|term| normal(term)).collect();
+        assert_eq!(different.len(), listed.len());
+        for word in ["margin", "latency_p99", "tax"] {
+            assert!(different.contains(&normal(word)), "{word}");
+        }
+        // Of so many some are looked up.
+        for term in listed.iter().step_by(50) {
+            assert!(matches!(explain(term), Explained::Found { .. }), "{term}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 mod find;
 mod read;
 
-pub use find::{Answer, Explained, explain};
+pub use find::{Answer, Explained, explain, terms};
 
 /// Takes in a page of `docs/`.
 macro_rules! taken {
@@ -16,7 +16,7 @@ macro_rules! taken {
 }
 
 /// Every page by its place in the repository, the one that is asked first at the front.
-pub const PAGES: &[(&str, &str)] = taken![
+pub(crate) const PAGES: &[(&str, &str)] = taken![
     "words.md",
     "methodology.md",
     "plan.md",

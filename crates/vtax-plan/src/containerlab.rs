@@ -9,6 +9,7 @@ use std::path::Path;
 use vtax_topology::containerlab::{Bind, Clab, ClabLink, ClabNode};
 
 use crate::diagnose::{PlanErrors, Report, listed, nearest, shorten};
+use crate::shell::words;
 use crate::source::{Source, Span};
 use crate::tree::{self, Key, Node, Value};
 
@@ -39,7 +40,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Clab, PlanErrors> {
     let mut report = Report::new(vec![Source { name: name.to_owned(), text: text.clone() }]);
     if let Err(error) = std::str::from_utf8(bytes) {
         let at = error.valid_up_to();
-        report.error(Span::new(0, at..at), "the file is not UTF-8 from here on");
+        report.error(Span::new(0, at..at), "the file is not UTF-8 from here on").without_snippet();
         return Err(PlanErrors::Invalid(report.finish()));
     }
     let root = tree::parse(&text, 0, 0, &mut report);
@@ -333,36 +334,14 @@ fn bind(node: &Node, report: &mut Report) -> Option<Bind> {
     Some(Bind { from: from.to_owned(), to: to.to_owned() })
 }
 
+/// The words of a command as a shell would take them apart, which is all of a shell that containerlab has.
 fn command(node: &Node, report: &mut Report) -> Option<Vec<String>> {
     let text = word(node, "a command", report)?;
-    let words = words(text);
+    let words = words(text).ok();
     if words.is_none() {
         report.error(node.span, "a quote in this command does not end, or it is empty");
     }
     words
-}
-
-/// The words of a command as a shell would take them apart, which is all of a shell that containerlab has: quotes and
-/// backslashes. `None` where a quote doesn't end or there is no word.
-fn words(text: &str) -> Option<Vec<String>> {
-    let mut words: Vec<String> = Vec::new();
-    let mut current: Option<String> = None;
-    let mut quote = None;
-    let mut characters = text.chars();
-    while let Some(c) = characters.next() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                current.get_or_insert_default();
-            }
-            (None | Some('"'), '\\') => current.get_or_insert_default().push(characters.next()?),
-            (None, c) if c.is_whitespace() => words.extend(current.take()),
-            (_, c) => current.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(current);
-    (quote.is_none() && !words.is_empty()).then_some(words)
 }
 
 fn one_link(
@@ -457,20 +436,4 @@ fn endpoint(
         return None;
     }
     Some((name, interface))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_taken_apart_as_by_a_shell() {
-        let split = |text: &str| words(text).unwrap_or_default();
-        assert_eq!(split("ip  link set eth1 up"), ["ip", "link", "set", "eth1", "up"]);
-        assert_eq!(split(r#"sh -c "echo 'a b' > /x""#), ["sh", "-c", "echo 'a b' > /x"]);
-        assert_eq!(split(r#"a '' b\ c "d\"e""#), ["a", "", "b c", "d\"e"]);
-        for torn in ["", "  ", "'a", "a \"b", "a\\"] {
-            assert_eq!(words(torn), None, "{torn}");
-        }
-    }
 }

@@ -161,6 +161,35 @@ macro_rules! decode_whole_number {
 }
 decode_whole_number!(u16 u32 u64);
 
+/// How many trials.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trials(pub(crate) u32);
+
+impl Decode for Trials {
+    fn decode(node: &Node, report: &mut Report) -> Option<Self> {
+        let number = scalar(node, "a number of trials", report)?.parse::<u32>();
+        if number.is_err() {
+            let message = format!("{} is not a whole number of trials", node.describe());
+            report.error(node.span, message).help("such as `repeat: 5`, or `repeat: {min: 5, max: 20}`");
+        }
+        number.ok().map(Self)
+    }
+}
+
+impl JsonSchema for Trials {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        u32::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        u32::json_schema(generator)
+    }
+}
+
 macro_rules! decode_quantity {
     ($($type:ident: $what:literal),* $(,)?) => { $(
         impl Decode for $type {
@@ -340,10 +369,24 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Kinds of environment, and what others call them.
+const OTHER_NAMES: [(&str, &[&str]); 3] = [
+    ("container", &["docker", "podman", "oci"]),
+    ("vm", &["kvm", "qemu"]),
+    ("native", &["host", "bare-metal", "baremetal"]),
+];
+
+/// The known word for what others call by this name.
+fn other_name(word: &str, known: &[&str]) -> Option<&'static str> {
+    let word = word.to_lowercase().replace('_', "-");
+    let called = |others: &[&str]| others.contains(&word.as_str());
+    OTHER_NAMES.iter().find(|(kind, others)| known.contains(kind) && called(others)).map(|(kind, _)| *kind)
+}
+
 /// Reports a word that is not among the known ones, with the one that was probably meant.
 pub(crate) fn unknown(word: &Key, what: &str, plural: &str, known: &[&str], report: &mut Report) {
     let text = crate::diagnose::shorten(&word.value);
-    let guess = nearest(&word.value, known.iter().copied());
+    let guess = other_name(&word.value, known).or_else(|| nearest(&word.value, known.iter().copied()));
     let guess = match guess {
         Some(guess) => format!("did you mean `{guess}`? "),
         None if known.contains(&"command") => {

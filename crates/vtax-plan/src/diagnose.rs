@@ -15,11 +15,11 @@ const MAX_ERRORS: usize = 50;
 /// Snippets show at most this many characters of a line.
 const SNIPPET_WIDTH: usize = 110;
 
-/// Why a plan can't be used.
+/// Why a plan can't be used, or another file that people write.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanErrors {
     /// The file could not be read.
-    #[error("cannot read plan {}", path.display())]
+    #[error("cannot read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum PlanErrors {
         source: io::Error,
     },
     /// The file is larger than any plan.
-    #[error("plan {} is larger than {limit} bytes", path.display())]
+    #[error("{} is larger than {limit} bytes", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -143,16 +143,24 @@ pub(crate) struct Entry {
     help: Option<String>,
     /// Where the same thing was written before.
     first: Option<Span>,
+    /// The line that it is about is shown.
+    snippet: bool,
 }
 
 impl Entry {
     fn new(span: Span, message: String) -> Self {
-        Self { span, message, help: None, first: None }
+        Self { span, message, help: None, first: None, snippet: true }
     }
 
     /// Adds the way out.
     pub(crate) fn help(&mut self, text: impl Into<String>) -> &mut Self {
         self.help = Some(text.into());
+        self
+    }
+
+    /// Leaves the line out that it is about: nobody could read it.
+    pub(crate) fn without_snippet(&mut self) -> &mut Self {
+        self.snippet = false;
         self
     }
 
@@ -263,20 +271,26 @@ fn render(entry: &Entry, source: &Source, style: Style, out: &mut String) {
     let Position { line, column } = source.position(entry.span.start);
     let number = line.to_string();
     let margin = " ".repeat(number.len());
-    let bar = style.blue("|");
-    let (text, lead) = snippet(source.line_at(entry.span.start), column - 1);
-    let carets = "^".repeat(caret_count(entry.span, source, text.chars().count().saturating_sub(lead)));
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "{}{}\n{margin}{} {}:{line}:{column}\n{margin} {bar}\n{} {bar} {text}\n{margin} {bar} {}{}\n",
+        "{}{}\n{margin}{} {}:{line}:{column}",
         style.red("error"),
         style.bold(&format!(": {}", printable(&entry.message))),
         style.blue("-->"),
         printable(&source.name),
-        style.blue(&number),
-        " ".repeat(lead),
-        style.red(&carets),
     );
+    if entry.snippet {
+        let bar = style.blue("|");
+        let (text, lead) = snippet(source.line_at(entry.span.start), column - 1);
+        let carets = "^".repeat(caret_count(entry.span, source, text.chars().count().saturating_sub(lead)));
+        let _ = writeln!(
+            out,
+            "{margin} {bar}\n{} {bar} {text}\n{margin} {bar} {}{}",
+            style.blue(&number),
+            " ".repeat(lead),
+            style.red(&carets),
+        );
+    }
     if let Some(help) = &entry.help {
         let _ = writeln!(out, "{margin} {} {}", style.blue("="), printable(help));
     }

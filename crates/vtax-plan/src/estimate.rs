@@ -12,7 +12,7 @@ use vtax_units::Nanos;
 pub use self::requirement::{Installed, Requirement};
 pub use crate::assumptions::Assumptions;
 use crate::family::{desktop, http};
-use crate::model::{Cell, EnvironmentKind, Load, Measure, MeasureKind, NetPath, PathKind, Plan, Protocol};
+use crate::model::{Cell, EnvironmentKind, Load, Measure, MeasureKind, NetPath, PathKind, Plan};
 
 /// How long a plan would take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -223,12 +223,7 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
         .iter()
         .flat_map(|cell| plan.measures.iter().filter_map(|measure| cell.workload.model().caution(measure)));
     cautions.extend(of_workloads.collect::<BTreeSet<_>>());
-    if plan.cells.iter().any(|cell| {
-        matches!(
-            cell.workload.model().protocol(),
-            Protocol::Http | Protocol::Redis | Protocol::Ftp | Protocol::Desktop
-        )
-    }) {
+    if plan.cells.iter().any(|cell| cell.workload.model().is_of_requests()) {
         cautions.extend(plan.measures.iter().filter_map(too_few_for_p99));
     }
     if plan.cells.iter().all(|c| c.baseline.is_none()) {
@@ -397,6 +392,23 @@ repeat: {min: 2, max: 4}
         };
         assert!(said("100/s").contains("no 99th percentile of 900 requests"), "{}", said("100/s"));
         assert!(!said("112/s").contains("percentile"), "{}", said("112/s"));
+    }
+
+    /// Calls after a scenario are requests; the scenarios of subscribers have times of their own.
+    #[test]
+    fn calls_after_a_scenario_have_a_99th_percentile() {
+        let said = |service: &str, sip: &str| {
+            let (service, workload) = (format!("services={service}"), format!("workload={{sip: {sip}}}"));
+            let plan = plan(&[&service, &workload, "measure=[{latency: {load: 100/s, duration: 9s}}]"]);
+            cautions(&plan, &estimate(&plan, &Assumptions::KVM)).join("; ")
+        };
+        let call = "<scenario name=\"t\">\n<send><![CDATA[\nINVITE sip:[service]@[remote_ip] SIP/2.0\n\
+                    Call-ID: [call_id]\nCSeq: 1 INVITE\n\n]]></send>\n<recv response=\"200\"/>\n\
+                    </scenario>\n";
+        let calls = said("uas", &format!("{{scenario: {call:?}}}"));
+        assert!(calls.contains("no 99th percentile of 900 requests"), "{calls}");
+        let subscribers = said("sip", "{}");
+        assert!(!subscribers.contains("percentile"), "{subscribers}");
     }
 
     #[test]

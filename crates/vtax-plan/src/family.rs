@@ -9,7 +9,6 @@ pub(crate) mod network;
 pub(crate) mod redis;
 pub(crate) mod sip;
 pub(crate) mod storage;
-pub(crate) mod tls;
 
 use std::collections::BTreeSet;
 
@@ -90,6 +89,12 @@ pub trait WorkloadModel {
             Timing::Suite { .. } => Some(measure.timing().least()),
         }
     }
+
+    /// Whether its load is of requests, each with a latency of its own. Several such loads can run side by side.
+    fn is_of_requests(&self) -> bool;
+
+    /// What is asked of the service, in a line; `None` where it has tests, which say so.
+    fn asked(&self) -> Option<String>;
 
     /// Source addresses that the generator spreads its load over; `None`: its node's own, whatever that is.
     fn client_addresses(&self) -> Option<u32> {

@@ -23,8 +23,10 @@ mod overrides;
 mod raw;
 mod resolve;
 mod schema;
+mod shell;
 mod smoke_test;
 mod source;
+mod tls;
 mod tree;
 
 pub mod draft;
@@ -99,7 +101,8 @@ fn parse_in(
         let at = error.valid_up_to();
         report
             .error(Span::new(0, at..at), "the file is not UTF-8 from here on")
-            .help("save it as UTF-8 text");
+            .help("save it as UTF-8 text")
+            .without_snippet();
         return Err(PlanErrors::Invalid(report.finish()));
     }
     if overrides.len() > MAX_OVERRIDES {
@@ -125,6 +128,23 @@ fn read(sources: usize, report: &mut Report) -> Option<Plan> {
             overrides::apply(root, &report.text(index), SourceId::try_from(index).ok()?, report);
         }
     }
-    let raw = raw::PlanRaw::decode(&root?, report)?;
+    let root = root?;
+    if !begins_as_a_plan(&root, report) {
+        return None;
+    }
+    let raw = raw::PlanRaw::decode(&root, report)?;
     resolve::resolve(&raw, report)
+}
+
+/// Whether a mapping has the key that every plan begins with, perhaps misspelt. Where it hasn't, this is told instead of all else that is
+/// missing.
+fn begins_as_a_plan(root: &tree::Node, report: &mut Report) -> bool {
+    let tree::Value::Mapping(entries) = &root.value else { return true };
+    if entries.iter().any(|(key, _)| diagnose::nearest(&key.value, ["vtax"]).is_some()) {
+        return true;
+    }
+    report
+        .error(root.span.at_start(), "this is no plan: a plan starts with `vtax: 1`")
+        .help("`vtax init` writes one");
+    false
 }

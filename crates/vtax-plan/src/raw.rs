@@ -20,7 +20,7 @@ pub(crate) use self::measures::*;
 pub(crate) use self::path::*;
 pub(crate) use self::routed::*;
 pub(crate) use self::systems::*;
-use crate::decode::Many;
+use crate::decode::{Many, Trials};
 pub(crate) use crate::family::desktop::raw::*;
 pub(crate) use crate::family::ftp::raw::*;
 pub(crate) use crate::family::http::raw::*;
@@ -135,9 +135,9 @@ raw! {
     /// How often each measure is repeated in each cell.
     struct RepeatRaw = "`repeat`", short [u32; min, max] {
         /// At least this many trials per cell and measure.
-        default min: u32 = "3",
+        default min: Trials = "3",
         /// At most this many; without it, 10 or `min` where that is more.
-        optional max: u32,
+        optional max: Trials,
         /// Beyond `min`, stop once the interval of the cost ratio is narrower than ± this share.
         default until: Share = "3%",
         /// Start no trial beyond `min` after this much time; without it, no limit.

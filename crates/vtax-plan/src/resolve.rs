@@ -20,8 +20,9 @@ use vtax_units::{Bytes, Nanos};
 use self::check::{LONGEST, Shares, check_name, count_in, duration_in, memory_in, share_in};
 pub(crate) use self::sut::LEAST_VM_MEMORY;
 use self::variants::{Named, Variants};
+use crate::decode::Trials;
 use crate::diagnose::Report;
-use crate::family::{network, storage, tls};
+use crate::family::{network, storage};
 use crate::model::{Budget, Cell, Measure, PLAN_VERSION, Plan, Protocol, Repeat, Service, TrialKind};
 use crate::raw::{BudgetRaw, PlanRaw, RepeatRaw};
 use crate::source::{Span, Spanned};
@@ -64,7 +65,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     ft::check(raw, &cells, &measures, report);
     systems::check_cells(&cells, raw, &budget, report);
     check_paths(&cells, &measures, raw.paths.span, report);
-    tls::check_certificates(&cells, raw.workload.as_ref().map_or(raw.paths.span, |w| w.span), report);
+    crate::tls::check_certificates(&cells, raw.workload.as_ref().map_or(raw.paths.span, |w| w.span), report);
     if let Some(workload) = &raw.workload {
         storage::resolve::check_cells(&cells, &measures, workload.span, report);
     }
@@ -153,12 +154,12 @@ fn services(raw: &PlanRaw, report: &mut Report) -> Option<Vec<Named<Service>>> {
 }
 
 fn repeat(raw: &RepeatRaw, report: &mut Report) -> Repeat {
-    let min = count_in(&raw.min, "at least one trial is needed", MOST_TRIALS, report);
-    let max = match &raw.max {
-        Some(max) => count_in(max, "at least one trial is needed", MOST_TRIALS, report),
-        None => min.max(10),
-    };
-    if let Some(max) = raw.max.as_ref().filter(|max| max.value < min) {
+    let none = "at least one trial is needed";
+    let count = |given: &Spanned<Trials>| Spanned { value: given.value.0, span: given.span };
+    let min = count_in(&count(&raw.min), none, MOST_TRIALS, report);
+    let given = raw.max.as_ref().map(count);
+    let max = given.as_ref().map_or(min.max(10), |max| count_in(max, none, MOST_TRIALS, report));
+    if let Some(max) = given.filter(|max| max.value < min) {
         report.error(max.span, format!("`max` ({}) is below `min` ({min})", max.value));
     }
     let until = share_in(&raw.until, "until", Shares::Part, report);

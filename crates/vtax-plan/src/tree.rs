@@ -144,7 +144,10 @@ impl Builder<'_> {
                 Err(error) => {
                     let at = self.byte(error.marker());
                     let span = Span::new(self.source, at..at);
-                    self.report.error(span, format!("this is not YAML: {}", error.info()));
+                    let entry = self.report.error(span, format!("this is not YAML: {}", error.info()));
+                    if tab_indents(self.text, at - self.offset) {
+                        entry.help("indent with spaces, not tabs");
+                    }
                     return None;
                 }
             };
@@ -274,6 +277,14 @@ impl Builder<'_> {
         }
         None
     }
+}
+
+/// Whether the line of this byte, or the line before, is indented with a tab.
+fn tab_indents(text: &str, at: usize) -> bool {
+    let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
+    let end = before.len() + after.find('\n').unwrap_or(after.len());
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    text[..end].lines().rev().take(2).any(|line| line[..indent(line)].contains('\t'))
 }
 
 /// The node as a key, where it is one and is new in its mapping.

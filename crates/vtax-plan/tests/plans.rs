@@ -241,6 +241,44 @@ fn bad_yaml_is_one_clear_error() {
     assert!(error("just text").contains("the plan must be a mapping, not `just text`"));
     assert!(errors_with(b"vtax: 1\nname: \xff\n", &[])[0].starts_with("2:7 the file is not UTF-8"));
     assert!(error(&format!("{}---\nvtax: 1\n", plan_with(&[]))).contains("a second one starts here"));
+    let tabs = error("vtax: 1\nworkload:\n\thttp: {target: /x}\n");
+    assert!(tabs.contains("this is not YAML") && tabs.ends_with("[indent with spaces, not tabs]"), "{tabs}");
+    assert!(!error("vtax: 1\nname: [a, b\n").contains("tabs"));
+}
+
+#[test]
+fn a_file_that_is_no_plan_is_told_as_that_alone() {
+    for text in ["services: {web: {image: nginx}}\nversion: 3\n", "a: 1\n", "{}\n"] {
+        assert_eq!(error(text), "1:1 this is no plan: a plan starts with `vtax: 1` [`vtax init` writes one]");
+    }
+    let misspelt = errors("vtx: 1\nname: t\n");
+    assert!(misspelt.iter().any(|e| e.contains("did you mean `vtax`?")), "{misspelt:?}");
+}
+
+#[test]
+fn what_cannot_be_read_is_not_shown() {
+    let binary = parse("p.yaml", b"vtax: 1\nname: \x01\x02\xff\xfe\n", NONE).unwrap_err();
+    assert_eq!(
+        binary.to_text(false),
+        "error: the file is not UTF-8 from here on\n --> p.yaml:2:9\n  = save it as UTF-8 text\n\n"
+    );
+}
+
+/// As programs other than vtax call them.
+#[test]
+fn environments_are_known_by_their_other_names_too() {
+    for (word, kind) in [
+        ("docker", "container"),
+        ("Podman", "container"),
+        ("oci", "container"),
+        ("kvm", "vm"),
+        ("qemu: {memory: 1GiB}", "vm"),
+        ("bare_metal", "native"),
+        ("host", "native"),
+    ] {
+        let message = error(&plan_with(&[("[native, vm]", &format!("[native, {word}]"))]));
+        assert!(message.contains(&format!("did you mean `{kind}`?")), "{word}: {message}");
+    }
 }
 
 #[test]
@@ -348,6 +386,18 @@ fn what_cannot_be_measured_is_refused() {
         ("vtax: 1", "vtax: 1\npaths: {bridge: {mtu: 9}}", "it is 576 to 65535"),
         ("name: t", "name: a/b", "`a/b` can't be a name"),
         ("name: t", "name:", "a text is needed here, not nothing"),
+    ] {
+        let message = error(&plan_with(&[(old, new)]));
+        assert!(message.contains(expected), "{new}: {message}");
+    }
+}
+
+#[test]
+fn numbers_are_told_what_they_may_have_meant() {
+    for (old, new, expected) in [
+        ("50% of capacity", "50", "did you mean `50/s`, or `50% of capacity`?"),
+        ("50% of capacity", "500", "did you mean `500/s`?"),
+        ("vtax: 1", "vtax: 1\nrepeat: five", "such as `repeat: 5`, or `repeat: {min: 5, max: 20}`"),
     ] {
         let message = error(&plan_with(&[(old, new)]));
         assert!(message.contains(expected), "{new}: {message}");
@@ -476,10 +526,10 @@ fn depth_and_size_are_bounded() {
     for deep in ["[".repeat(100_000), "- ".repeat(100_000), "{a: ".repeat(50_000), "? ".repeat(100_000)] {
         assert!(error(&deep).contains("this is not YAML"), "{}", &deep[..8]);
     }
-    let dir = std::env::temp_dir().join(format!("vtax-plan-{}", std::process::id()));
-    std::fs::write(&dir, vec![b'#'; (1 << 20) + 1]).unwrap();
-    let result = load(&dir, NONE);
-    std::fs::remove_file(&dir).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("plan.yaml");
+    std::fs::write(&file, vec![b'#'; (1 << 20) + 1]).unwrap();
+    let result = load(&file, NONE);
     assert!(matches!(result, Err(PlanErrors::TooLarge { .. })));
     assert!(
         load(Path::new("/nonexistent/plan.yaml"), NONE).unwrap_err().to_text(false).contains("No such file")
@@ -489,7 +539,8 @@ fn depth_and_size_are_bounded() {
 #[test]
 fn hundreds_of_errors_are_counted_not_kept() {
     let keys: String = (0..500).map(|i| format!("k{i}: x\n")).collect();
-    let Err(PlanErrors::Invalid(found)) = parse("p", keys.as_bytes(), NONE) else { panic!("no errors") };
+    let plan = format!("vtax: 1\n{keys}");
+    let Err(PlanErrors::Invalid(found)) = parse("p", plan.as_bytes(), NONE) else { panic!("no errors") };
     assert_eq!(found.iter().count(), 50);
     assert!(found.count() >= 500);
     assert!(found.to_text(false).ends_with("of them not shown\n"));

@@ -167,6 +167,23 @@ fn what_makes_no_sense_is_refused() {
     assert!(!script(&plan, 0).has_files());
 }
 
+/// It was so with subscribers alone; calls after a scenario all failed.
+#[test]
+fn a_suite_that_the_service_has_no_certificate_for_is_refused() {
+    let place = Place::new(&[("deep/call.xml", &client(""))]);
+    let workload = |key: &str| {
+        let cipher = format!("TLS_ECDHE_{key}_WITH_AES_128_GCM_SHA256");
+        let tls = format!("transport: tls, cipher: {cipher}");
+        format!("workload={{sip: {{scenario_file: deep/call.xml, subscribers: 10, {tls}}}}}")
+    };
+    let [rsa, ecdsa] = ["RSA", "ECDSA"].map(workload);
+    let told = place.errors(&["services=kamailio", &rsa]).join("\n");
+    assert!(told.contains("needs a certificate with an RSA key, and `kamailio`"), "{told}");
+    place.plan(&["services=kamailio", &ecdsa]);
+    // Which certificate a program of the user's own has is its own business.
+    place.plan(&["services={command: {run: [a], port: 5061}}", &rsa]);
+}
+
 #[test]
 fn files_too_large_for_so_many_cells_are_refused() {
     let csv = format!("SEQUENTIAL\n{}", "0123456789;0123456789\n".repeat(90_000));

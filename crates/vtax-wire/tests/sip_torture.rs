@@ -150,7 +150,7 @@ fn wsinv() {
     let folded = message.header_named(b"NewFangledHeader").map(text);
     assert_eq!(folded, Some("newfangled value\r\n continued newfangled value"));
     let route = message.addresses(Name::Route).next().unwrap().unwrap().parse_uri().unwrap();
-    assert!(route.is_loose_router() && route.param(b"unknown-no-value") == Some(None));
+    assert_eq!((route.param(b"lr"), route.param(b"unknown-no-value")), (Some(None), Some(None)));
     let Some(Ok(Contact::Address(contact))) = message.contacts().next() else { panic!() };
     assert_eq!(text(contact.display), r#"Quoted string \"\""#);
     let param = |name: &str| contact.params().get(name.as_bytes()).map(|v| v.map(text));
@@ -191,7 +191,7 @@ fn escapes() {
     assert_eq!(unescaped(message_1.from().unwrap().parse_uri().unwrap(), &mut buffer), "I have spaces");
     let Some(Ok(Contact::Address(contact))) = message_1.contacts().next() else { panic!() };
     let uri = contact.parse_uri().unwrap();
-    assert!(uri.is_same_user(&Uri::parse(b"sip:caller@x").unwrap()));
+    assert_eq!(unescaped(uri, &mut buffer), "caller");
     assert_eq!(text(uri.params), "%6C%72;n%61me=v%61lue%25%34%31");
     let bytes = message("escnull");
     let null = valid(&bytes);
@@ -290,7 +290,7 @@ fn what_only_the_layers_above_can_judge() {
     assert_eq!(credentials, [Err(SipError::DigestUnsupported)]);
     let bytes = message("bcast");
     let vias: Vec<_> = valid(&bytes).values(Name::Via).map(|v| Via::parse(v).unwrap()).collect();
-    assert_eq!(vias[1].response_target(), Some(("255.255.255.255".parse().unwrap(), 5060)));
+    assert_eq!((vias[1].address(), vias[1].port), (Some("255.255.255.255".parse().unwrap()), None));
     let bytes = message("zeromf");
     assert_eq!(valid(&bytes).max_forwards(), Ok(Some(0)));
     for (name, of_header) in [("cparam01", true), ("cparam02", false)] {

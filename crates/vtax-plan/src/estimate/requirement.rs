@@ -118,6 +118,35 @@ impl Requirement {
         };
         Cow::Borrowed(text)
     }
+
+    /// Debian's packages of its programs; empty where there are none but the kernel's own.
+    #[must_use]
+    pub const fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Service(service) => service.packages,
+            Self::Container => &["crun", "runc"],
+            Self::Uml => &["user-mode-linux"],
+            Self::Vm => &["qemu-system-x86"],
+            Self::OpenVSwitch => &["openvswitch-switch"],
+            Self::Testcontroller => &["openvswitch-testcontroller"],
+            Self::OsKen => &["python3-os-ken"],
+            Self::Mininet => &["mininet"],
+            Self::Ssh => &["openssh-client"],
+            Self::Dhcp => &["dnsmasq-base"],
+            Self::Routers => &["frr"],
+            Self::Nat => &["nftables"],
+            Self::Pasta => &["passt"],
+            Self::Slirp4netns => &["slirp4netns"],
+            Self::Wireguard => &["wireguard-tools"],
+            Self::Namespaces
+            | Self::Kvm
+            | Self::Tbf
+            | Self::Cgroups
+            | Self::Vxlan
+            | Self::Macvlan
+            | Self::Ipvlan => &[],
+        }
+    }
 }
 
 /// `package a`, or `packages a, b and c`.

@@ -10,7 +10,8 @@ use vtax_units::{Bytes, Nanos, Rate};
 use super::{Misfit, WorkloadModel};
 use crate::assumptions::{Assumptions, search_steps};
 use crate::model::{
-    Budget, Cell, DesktopOptions, DesktopWorkload, EnvironmentKind, MeasureKind, Protocol, ServiceKind,
+    Budget, Cell, DesktopActions, DesktopOptions, DesktopWorkload, EnvironmentKind, MeasureKind, Protocol,
+    ServiceKind,
 };
 
 /// An answer on a screen takes about as much of a CPU as this many requests to a small web service.
@@ -72,6 +73,19 @@ impl WorkloadModel for DesktopWorkload {
             }
             other => other.timing().least(),
         }
+    }
+
+    fn is_of_requests(&self) -> bool {
+        true
+    }
+
+    fn asked(&self) -> Option<String> {
+        let users = &self.users;
+        let DesktopActions { typing, scroll, drag, film } = users.actions;
+        let kinds = [("type", typing), ("scroll", scroll), ("drag", drag), ("watch a film", film)];
+        let kinds: Vec<&str> =
+            kinds.into_iter().filter(|(_, often)| *often > 0).map(|(kind, _)| kind).collect();
+        Some(format!("users who {}, each {}", kinds.join(", "), users.rate))
     }
 }
 

@@ -43,6 +43,14 @@ impl WorkloadModel for NetworkWorkload {
         }
     }
 
+    fn is_of_requests(&self) -> bool {
+        false
+    }
+
+    fn asked(&self) -> Option<String> {
+        None
+    }
+
     fn least_time(&self, measure: &MeasureKind) -> Nanos {
         let longest = self.times(measure).max();
         longest.unwrap_or_else(|| measure.timing().least())

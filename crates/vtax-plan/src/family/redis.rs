@@ -5,11 +5,11 @@ pub(crate) mod model;
 pub(crate) mod raw;
 pub(crate) mod resolve;
 
-use vtax_units::{Nanos, Rate};
+use vtax_units::{Nanos, Rate, counted};
 
 use super::{Misfit, WorkloadModel};
 use crate::assumptions::{Assumptions, search_steps};
-use crate::model::{EnvironmentKind, Measure, MeasureKind, Protocol, RedisWorkload};
+use crate::model::{EnvironmentKind, KeyAccess, Measure, MeasureKind, Protocol, RedisWorkload};
 
 /// Requests to a small web service take about as much of a CPU as this many of Redis's.
 const REQUESTS_OF_ONE: f64 = 3.0;
@@ -33,6 +33,24 @@ impl WorkloadModel for RedisWorkload {
             }
             other => other.timing().least(),
         }
+    }
+
+    fn is_of_requests(&self) -> bool {
+        true
+    }
+
+    fn asked(&self) -> Option<String> {
+        let requests = &self.requests;
+        let (keys, value, reads) = (counted(requests.keys, "key"), requests.value, requests.reads);
+        let mut text = format!("{keys} of {value}, {reads} reads");
+        if requests.access == KeyAccess::Zipf {
+            text += " by Zipf's law";
+        }
+        text += &format!(", {}", counted(self.connections, "connection"));
+        if requests.pipeline > 1 {
+            text += &format!(" with {} under way", requests.pipeline);
+        }
+        Some(text)
     }
 
     fn caution(&self, measure: &Measure) -> Option<String> {

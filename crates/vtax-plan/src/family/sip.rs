@@ -7,7 +7,7 @@ pub(crate) mod raw;
 pub(crate) mod resolve;
 pub(crate) mod script;
 
-use vtax_units::Nanos;
+use vtax_units::{Nanos, counted};
 
 use super::{Misfit, WorkloadModel};
 use crate::assumptions::Assumptions;
@@ -41,6 +41,17 @@ impl WorkloadModel for SipWorkload {
 
     fn measuring(&self, measure: &MeasureKind, host: &Assumptions, environment: &EnvironmentKind) -> Nanos {
         estimate::measuring(measure, self, host.scenarios(environment))
+    }
+
+    fn is_of_requests(&self) -> bool {
+        false
+    }
+
+    fn asked(&self) -> Option<String> {
+        let mix = self.mix.iter().map(|part| format!("{} {}", part.scenario.name(), part.share));
+        let mix = mix.collect::<Vec<_>>().join(", ");
+        let subscribers = counted(self.subscribers.count, "subscriber");
+        Some(format!("{subscribers} over {}: {mix}", self.transport.word().to_uppercase()))
     }
 
     fn client_addresses(&self) -> Option<u32> {

@@ -71,6 +71,14 @@ impl WorkloadModel for StorageWorkload {
         })
     }
 
+    fn is_of_requests(&self) -> bool {
+        false
+    }
+
+    fn asked(&self) -> Option<String> {
+        None
+    }
+
     fn shortest_part(&self, measure: &MeasureKind) -> Option<Nanos> {
         match measure {
             MeasureKind::Storage(storage) => Some(storage.duration.min(storage.longest)),

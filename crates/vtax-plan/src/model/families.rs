@@ -28,6 +28,7 @@ pub use crate::family::storage::nfsd::NfsdOptions;
 pub use crate::family::storage::samba::SambaOptions;
 pub use crate::family::storage::tgt::{ChapMode, TgtOptions};
 pub use crate::family::storage::volume::Backend;
+pub use crate::tls::{TLS_CIPHERS, TLS_GROUPS, TlsVersion};
 
 /// The software under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

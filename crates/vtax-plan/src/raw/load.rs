@@ -30,10 +30,10 @@ impl Decode for LoadRaw {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (share, of_lowest) = match words.as_slice() {
             [rate] if !rate.ends_with('%') => {
-                if let Some(share) = fraction(rate) {
+                if let Some(meant) = without_unit(rate) {
                     report
                         .error(node.span, format!("`{rate}` is a rate without its unit"))
-                        .help(format!("did you mean `{share} of capacity`, or `{rate}/s`?"));
+                        .help(format!("did you mean {meant}?"));
                     return None;
                 }
                 let parsed = rate.parse().map(model::Load::Rate);
@@ -67,10 +67,18 @@ impl Decode for LoadRaw {
     }
 }
 
-/// The share that a bare number below 1 would be: as a rate it is less than one request a second.
-fn fraction(text: &str) -> Option<Share> {
-    let bare = text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    text.parse().ok().filter(|share: &Share| bare && share.0 > 0.0)
+/// What a bare number may have been meant to be; `None` where it is something else.
+fn without_unit(text: &str) -> Option<String> {
+    if !text.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
+    let number: f64 = text.parse().ok()?;
+    // A fraction below 1 is a share as it is.
+    if let Some(share) = text.parse::<Share>().ok().filter(|share| share.0 > 0.0) {
+        return Some(format!("`{share} of capacity`, or `{text}/s`"));
+    }
+    let of_capacity = if number <= 100.0 { format!(", or `{text}% of capacity`") } else { String::new() };
+    Some(format!("`{text}/s`{of_capacity}"))
 }
 
-scalar_schema! { LoadRaw: "Load", ["string", "number"], LOAD, ["50% of capacity", "50% of lowest capacity", "1000/s"] }
+scalar_schema! { LoadRaw: "Load", "string", LOAD, ["50% of capacity", "50% of lowest capacity", "1000/s"] }

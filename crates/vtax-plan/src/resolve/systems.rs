@@ -166,7 +166,7 @@ fn beside(item: &Item<BesideRaw>, plan: &PlanRaw, report: &mut Report) -> Option
     });
     let service = only(services?.first().map(|named| &named.variants), "service", item.span, report)?;
     let workload = only(workloads.as_ref(), "workload", item.span, report)?;
-    if !is_of_requests(&workload) {
+    if !workload.model().is_of_requests() {
         report
             .error(
                 item.span,
@@ -221,18 +221,6 @@ fn only<T: Clone>(variants: Option<&Variants<T>>, what: &str, span: Span, report
                 .help("give its options single values; what varies makes sets of their own");
             None
         }
-    }
-}
-
-/// Whether several such loads can run side by side.
-const fn is_of_requests(workload: &Workload) -> bool {
-    match workload {
-        Workload::Http(_)
-        | Workload::Redis(_)
-        | Workload::Ftp(_)
-        | Workload::Desktop(_)
-        | Workload::Script(_) => true,
-        Workload::Sip(_) | Workload::Network(_) | Workload::Storage(_) => false,
     }
 }
 
@@ -299,7 +287,7 @@ fn misfits(cell: &Cell, trials: TrialKind) -> Vec<(String, &'static str)> {
                 "use a server, such as `ganesha` or `tgt`, or leave `systems` out",
             ));
         }
-    } else if protocol == Protocol::Desktop || !is_of_requests(&cell.workload) {
+    } else if protocol == Protocol::Desktop || !cell.workload.model().is_of_requests() {
         misfits.push((
             format!("the workload `{word}` is measured on one system at a time"),
             "several systems are measured with `http`, `redis`, `ftp`, or `sip` with a `scenario_file`; `storage` may have others \

@@ -75,8 +75,7 @@ pub enum Http2Error {
     /// A setting's value makes no sense.
     #[error("the setting {0:#x} has a value that it can't have")]
     Setting(u16),
-    /// A header block is longer than [`BLOCK_MAX`](super::BLOCK_MAX), or in more than
-    /// [`CONTINUATIONS_MAX`](super::CONTINUATIONS_MAX) pieces.
+    /// A header block is longer than is taken, or in more than [`CONTINUATIONS_MAX`](super::CONTINUATIONS_MAX) pieces.
     #[error("a header block is too long, or in too many pieces")]
     Block,
     /// A header block can't be decoded.

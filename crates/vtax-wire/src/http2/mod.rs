@@ -24,12 +24,12 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Longest payload of a frame that is taken: the least that SETTINGS_MAX_FRAME_SIZE can be (section 6.5.2).
 pub const FRAME_MAX: u32 = 16 * 1024;
 /// Longest header block, all of its frames together.
-pub const BLOCK_MAX: usize = 64 * 1024;
+pub(crate) const BLOCK_MAX: usize = 64 * 1024;
 /// Most CONTINUATION frames of one block.
 pub const CONTINUATIONS_MAX: u32 = 64;
 /// Longest list of fields as SETTINGS_MAX_HEADER_LIST_SIZE counts: 32 bytes more for each field (section 6.5.2).
-pub const LIST_MAX: u32 = 64 * 1024;
+pub(crate) const LIST_MAX: u32 = 64 * 1024;
 /// What a stream's peer may send before it is told that it may send more, in bytes.
 pub const STREAM_WINDOW: u32 = 4 << 20;
 /// What the peers of all streams of a connection together may send before they are told that they may send more, in bytes.
-pub const CONNECTION_WINDOW: u32 = 16 << 20;
+pub(crate) const CONNECTION_WINDOW: u32 = 16 << 20;

@@ -123,25 +123,10 @@ impl<'a> Uri<'a> {
         })
     }
 
-    /// True where the `lr` parameter says that its owner routes loosely.
-    #[must_use]
-    pub fn is_loose_router(&self) -> bool {
-        self.param(b"lr").is_some()
-    }
-
     /// The host as an address; `None` where it is a name.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
         host_address(self.host)
-    }
-
-    /// The host without the brackets of an IPv6 address.
-    #[must_use]
-    pub fn bare_host(&self) -> &'a [u8] {
-        match self.host {
-            [b'[', inner @ .., b']'] => inner,
-            host => host,
-        }
     }
 
     /// The user part with its escapes undone, in `buffer` where there are any.
@@ -162,67 +147,6 @@ impl<'a> Uri<'a> {
         }
         Some(&buffer[..length])
     }
-
-    /// Whether both name the same user: case-sensitive, an escaped character equal to itself
-    /// unescaped (RFC 3261 section 19.1.4).
-    #[must_use]
-    pub fn is_same_user(&self, other: &Uri<'_>) -> bool {
-        match (self.user, other.user) {
-            (None, None) => true,
-            (Some(a), Some(b)) => a == b || Unescaped(a).eq(Unescaped(b)),
-            _ => false,
-        }
-    }
-
-    /// Whether both are equal after RFC 3261 section 19.1.4: users and passwords as they are,
-    /// hosts in any case, ports as given, a parameter that only one has counts where it is user,
-    /// ttl, method, maddr or transport, headers must be the same.
-    #[must_use]
-    pub fn is_equivalent(&self, other: &Uri<'_>) -> bool {
-        if self.scheme == Scheme::Other || other.scheme == Scheme::Other {
-            return self.text == other.text;
-        }
-        let same_password = match (self.password, other.password) {
-            (None, None) => true,
-            (Some(a), Some(b)) => Unescaped(a).eq(Unescaped(b)),
-            _ => false,
-        };
-        self.scheme == other.scheme
-            && self.host.eq_ignore_ascii_case(other.host)
-            && self.port == other.port
-            && self.is_same_user(other)
-            && same_password
-            && self.has_params_of(other)
-            && other.has_params_of(self)
-            && self.has_headers_of(other)
-            && other.has_headers_of(self)
-    }
-
-    fn has_params_of(&self, other: &Uri<'_>) -> bool {
-        const DECIDING: [&[u8]; 5] = [b"user", b"ttl", b"method", b"maddr", b"transport"];
-        other.params.split(|b| *b == b';').filter(|part| !part.is_empty()).all(|part| {
-            let (name, value) = match memchr::memchr(b'=', part) {
-                Some(at) => (&part[..at], Some(&part[at + 1..])),
-                None => (part, None),
-            };
-            match (self.param(name), value) {
-                (None, _) => !DECIDING.iter().any(|n| n.eq_ignore_ascii_case(name)),
-                (Some(Some(a)), Some(b)) => equal_unescaped_in_any_case(a, b),
-                (Some(None), None) => true,
-                _ => false,
-            }
-        })
-    }
-
-    fn has_headers_of(&self, other: &Uri<'_>) -> bool {
-        let mut theirs = other.headers.split(|b| *b == b'&').filter(|part| !part.is_empty());
-        theirs.all(|a| self.headers.split(|b| *b == b'&').any(|b| equal_unescaped_in_any_case(a, b)))
-    }
-}
-
-fn equal_unescaped_in_any_case(a: &[u8], b: &[u8]) -> bool {
-    let lower = |byte: u8| byte.to_ascii_lowercase();
-    Unescaped(a).map(lower).eq(Unescaped(b).map(lower))
 }
 
 /// Bytes with `%41` read as `A`.

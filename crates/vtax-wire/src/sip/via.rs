@@ -131,18 +131,6 @@ impl<'a> Via<'a> {
             decimal(out, source.port().into());
         }
     }
-
-    /// Where a response goes over an unreliable transport (RFC 3261 section 18.2.2, RFC 3581
-    /// section 4); `None` where sent-by is a name and there is no received.
-    #[must_use]
-    pub fn response_target(&self) -> Option<(IpAddr, u16)> {
-        let address = match self.received {
-            Some(received) => host_address(received)?,
-            None => self.address()?,
-        };
-        let port = self.rport.flatten().or(self.port).unwrap_or(5060);
-        Some((address, port))
-    }
 }
 
 /// The frequent kind without the formatting of the standard library, which takes several times as long.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos};
 
 use crate::family::storage::volume::Backend;
+use crate::tls::TlsVersion;
 
 /// Options of an FTP server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -126,17 +127,6 @@ pub enum FtpTlsMode {
     Explicit,
     /// With the connection.
     Implicit,
-}
-
-/// A version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TlsVersion {
-    /// TLS 1.2.
-    #[serde(rename = "1.2")]
-    V12,
-    /// TLS 1.3.
-    #[serde(rename = "1.3")]
-    V13,
 }
 
 /// What a rate is of.

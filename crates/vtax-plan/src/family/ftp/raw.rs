@@ -2,10 +2,11 @@
 
 use vtax_units::{Bytes, Nanos};
 
-use super::model::{self, TlsVersion};
+use super::model;
 use crate::decode::Many;
 use crate::family::storage::volume::BackendRaw;
 use crate::source::Spanned;
+use crate::tls::TlsVersion;
 
 services! {
     /// Options of `ftp`, `vsftpd` and `proftpd`.

@@ -12,12 +12,12 @@ use super::raw::{Distribution, FtpServerRaw, FtpWorkloadRaw, Protect, Tls};
 use crate::decode::Many;
 use crate::diagnose::Report;
 use crate::family::storage::volume::Backend;
-use crate::family::tls;
 use crate::model::{Service, ServiceKind, Workload};
 use crate::raw::WorkloadRaw;
 use crate::resolve::check::{LONGEST, check_port, count_in, counts_in, duration_in};
 use crate::resolve::variants::{Named, Variant, Variants, service};
 use crate::source::Spanned;
+use crate::tls;
 
 /// More source addresses than any host is given for this.
 const MOST_ADDRESSES: u32 = 4096;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use vtax_units::Nanos;
 
 use super::script::HttpScript;
-use crate::family::ftp::model::TlsVersion;
+use crate::tls::TlsVersion;
 
 /// Options of the web servers of the catalogue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -154,6 +154,3 @@ impl Default for HttpTls {
         Self { version: None, cipher: None, group: None, resume: true, sni: None, alpn: true }
     }
 }
-
-/// Groups of the key exchange that the generator has, as IANA names them.
-pub const TLS_GROUPS: [&str; 3] = ["x25519", "secp256r1", "secp384r1"];

@@ -8,8 +8,8 @@ use vtax_units::{Bytes, Nanos};
 use super::{model, script};
 use crate::decode::{Decode, Many, TextMap};
 use crate::diagnose::Report;
-use crate::family::ftp::model::TlsVersion;
 use crate::source::Spanned;
+use crate::tls::TlsVersion;
 use crate::tree::Node;
 
 services! {

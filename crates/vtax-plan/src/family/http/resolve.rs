@@ -2,7 +2,7 @@
 
 use vtax_units::{Bytes, Nanos};
 
-use super::model::{HttpTls, HttpWorkload, MOST_CONNECTIONS, MOST_STREAMS, MOST_STREAMS_OF_ALL, TLS_GROUPS};
+use super::model::{HttpTls, HttpWorkload, MOST_CONNECTIONS, MOST_STREAMS, MOST_STREAMS_OF_ALL};
 use super::raw::{
     CapturesRaw, HttpExpectRaw, HttpRequestRaw, HttpSourceRaw, HttpStepRaw, HttpWebSocketRaw,
     HttpWorkloadRaw, TlsChoice,
@@ -13,13 +13,13 @@ use super::script::{
 };
 use crate::decode::{Item, Many, TextMap};
 use crate::diagnose::{Report, shorten};
-use crate::family::tls;
 use crate::folder::Refusal;
 use crate::model::Workload;
 use crate::raw::WorkloadRaw;
 use crate::resolve::check::{LONGEST, counts_in, duration_in};
 use crate::resolve::variants::{Variant, Variants};
 use crate::source::{Span, Spanned};
+use crate::tls::{self, TLS_GROUPS};
 
 /// Keys that mean nothing without TLS.
 const OF_TLS: [&str; 3] = ["cipher", "group", "resume"];

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use vtax_units::{Bytes, Nanos, Rate, Share};
 
 use super::script::model::is_false;
-use crate::family::ftp::model::TlsVersion;
 use crate::model::load::ArrivalProcess;
+use crate::tls::TlsVersion;
 
 /// Who a SIP service knows. Subscriber `i` (from 0) has the identities and the password that the
 /// formats give for `i`: `%d` or `%06d` stands for it, at most once; `%%` is a percent sign.

@@ -7,10 +7,10 @@ use vtax_units::{Bytes, Nanos, Rate, Share, UnitError};
 
 use crate::decode::{Decode, Many, field_schema, open_kind, scalar, unknown};
 use crate::diagnose::{Report, listed};
-use crate::family::ftp::model::TlsVersion;
 use crate::model::{self, Scenario, Spread};
 use crate::raw::load::ArrivalsRaw;
 use crate::source::Spanned;
+use crate::tls::TlsVersion;
 use crate::tree::{Key, Node, Value};
 
 services! {

@@ -15,7 +15,6 @@ use super::raw::{
 };
 use crate::decode::Many;
 use crate::diagnose::{Report, listed};
-use crate::family::tls;
 use crate::model::{Measure, MeasureKind, Service, ServiceKind, Workload};
 use crate::resolve::check::{
     LONGEST, SHORTEST_STEP, Shares, check_name, check_port, count_in, counts_in, duration_in, highest_in,
@@ -23,6 +22,7 @@ use crate::resolve::check::{
 };
 use crate::resolve::variants::{Variants, service};
 use crate::source::Spanned;
+use crate::tls;
 
 /// Calls longer than this are taken for a slip.
 const LONGEST_CALL: Nanos = Nanos::from_secs(3600);

@@ -42,6 +42,19 @@ impl WorkloadModel for ScriptWorkload {
         }
     }
 
+    fn is_of_requests(&self) -> bool {
+        true
+    }
+
+    fn asked(&self) -> Option<String> {
+        let scenario = match self.scenario.base() {
+            "" => "the plan's own scenario",
+            file => file,
+        };
+        let (transport, calls) = (self.transport.word().to_uppercase(), self.calls);
+        Some(format!("calls after {scenario} over {transport}, at most {calls} at once"))
+    }
+
     fn client_addresses(&self) -> Option<u32> {
         Some(self.addresses)
     }

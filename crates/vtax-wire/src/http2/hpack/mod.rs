@@ -11,7 +11,8 @@ mod write;
 
 pub use decoder::{Decoder, Field};
 pub use huffman::{decode as huffman_decode, encode as huffman_encode};
-pub use write::{Indexing, Name, Writer, static_field, static_name};
+pub(crate) use write::static_field;
+pub use write::{Indexing, Name, Writer};
 
 /// Bytes of the decoder's table, as SETTINGS_HEADER_TABLE_SIZE has it without being told otherwise.
 pub const TABLE_BYTES: u32 = 4096;

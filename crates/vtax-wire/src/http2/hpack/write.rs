@@ -82,14 +82,12 @@ impl Writer<'_> {
 }
 
 /// The index of a field in the static table.
-#[must_use]
-pub fn static_field(name: &str, value: &str) -> Option<u32> {
+pub(crate) fn static_field(name: &str, value: &str) -> Option<u32> {
     place(|own| *own == (name, value))
 }
 
 /// The first index in the static table that has this name.
-#[must_use]
-pub fn static_name(name: &str) -> Option<u32> {
+fn static_name(name: &str) -> Option<u32> {
     place(|(own, _)| *own == name)
 }
 
