@@ -39,24 +39,12 @@ impl Array {
             return Err("one of its disks is missing, and with two of them a RAID-5 is lost".to_owned());
         }
         let disk = last(Path::new(STATE)).ok_or("it has no disks")?;
-        mdadm(&[ARRAY, "--fail", &disk])?;
-        let started = Instant::now();
-        while let Err(why) = mdadm(&[ARRAY, "--remove", &disk]) {
-            if started.elapsed() > BUSY {
-                return Err(why);
-            }
-            std::thread::sleep(PAUSE);
-        }
-        *failed = Some(disk);
-        Ok(())
+        take_out(&mut failed, &disk, mdadm)
     }
 
     /// Puts the disk that has failed in again as a new one, so that all of it is made anew, and sees how long that takes.
     pub(crate) fn replace(&self) -> Result<(), String> {
-        let disk = lock(&self.failed).take().ok_or("none of its disks has failed")?;
-        mdadm(&["--zero-superblock", &disk])?;
-        let started = Instant::now();
-        mdadm(&[ARRAY, "--add", &disk])?;
+        let started = put_in(&mut lock(&self.failed), mdadm)?;
         let took = Arc::new(OnceLock::new());
         lock(&self.rebuilds).push(Arc::clone(&took));
         std::thread::spawn(move || {
@@ -79,6 +67,37 @@ impl Array {
     pub(crate) fn rebuilds(&self) -> Vec<Option<Nanos>> {
         lock(&self.rebuilds).iter().map(|took| took.get().copied().map(Nanos::from)).collect()
     }
+}
+
+/// Has a disk fail, and takes it out. It has failed, too, where it can't be taken out.
+fn take_out(
+    failed: &mut Option<String>,
+    disk: &str,
+    mdadm: impl Fn(&[&str]) -> Result<(), String>,
+) -> Result<(), String> {
+    mdadm(&[ARRAY, "--fail", disk])?;
+    *failed = Some(disk.to_owned());
+    let started = Instant::now();
+    while let Err(why) = mdadm(&[ARRAY, "--remove", disk]) {
+        if started.elapsed() > BUSY {
+            return Err(why);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Puts the disk that has failed in again as a new one; when its rebuild began. Where it can't be put in, it is still out.
+fn put_in(
+    failed: &mut Option<String>,
+    mdadm: impl Fn(&[&str]) -> Result<(), String>,
+) -> Result<Instant, String> {
+    let disk = failed.clone().ok_or("none of its disks has failed")?;
+    mdadm(&["--zero-superblock", &disk])?;
+    let started = Instant::now();
+    mdadm(&[ARRAY, "--add", &disk])?;
+    *failed = None;
+    Ok(started)
 }
 
 /// Disks that the array lacks.
@@ -112,6 +131,26 @@ mod tests {
         }
         assert_eq!(last(state.path()).as_deref(), Some("/dev/vdd"));
         assert_eq!(last(&state.path().join("none")), None);
+    }
+
+    /// mdadm, which refuses to do this.
+    fn refusing(what: &str) -> impl Fn(&[&str]) -> Result<(), String> {
+        move |arguments: &[&str]| if arguments.contains(&what) { Err("busy".to_owned()) } else { Ok(()) }
+    }
+
+    #[test]
+    fn what_went_wrong_half_way_is_known_and_tried_again() {
+        let mut failed = None;
+        take_out(&mut failed, "/dev/vdd", refusing("--fail")).unwrap_err();
+        assert_eq!(failed, None);
+        take_out(&mut failed, "/dev/vdd", refusing("--remove")).unwrap_err();
+        assert_eq!(failed.as_deref(), Some("/dev/vdd"), "it takes no other with it");
+        for step in ["--zero-superblock", "--add"] {
+            assert_eq!(put_in(&mut failed, refusing(step)).unwrap_err(), "busy");
+            assert_eq!(failed.as_deref(), Some("/dev/vdd"), "{step}");
+        }
+        put_in(&mut failed, refusing("nothing")).unwrap();
+        assert_eq!(failed, None);
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::message::{
     CardFacts, DoorSetup, Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request,
     ServiceId, ServiceReady,
 };
+use crate::network;
 
 /// Called with each event but [`Event::Progress`], which goes to the caller of
 /// [`run_step`](Client::run_step); on the client's reader thread: must be quick.
@@ -162,8 +163,9 @@ impl Client {
     /// # Errors
     /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
     pub fn configure_network(&self, interfaces: Vec<InterfaceSetup>) -> Result<Vec<CardFacts>, AgentError> {
+        let within = network::longest(&interfaces) + PROMPT;
         let request = Request::ConfigureNetwork { interfaces };
-        match self.call(&request, PROMPT)?.0 {
+        match self.call(&request, within)?.0 {
             Reply::Configured { cards } => Ok(cards),
             _ => Err(self.confused(&request)),
         }

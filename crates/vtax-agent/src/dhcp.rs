@@ -17,7 +17,7 @@ use crate::message::Lease;
 /// moment in which a port's link has come up.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long it may take in all.
-const WITHIN: Duration = Duration::from_secs(20);
+pub(crate) const WITHIN: Duration = Duration::from_secs(20);
 /// Times that a server may refuse what it offered.
 const MOST_REFUSALS: u32 = 3;
 

@@ -15,7 +15,7 @@ use crate::node::Node;
 pub const LEASE: Duration = Duration::from_secs(15);
 /// How often an end of such a stream says that it is there.
 pub const BEAT: Duration = Duration::from_secs(3);
-/// Other hosts may be reached, and this program copied to them, before anything is said to the first one.
+/// Until the controller is heard first, which it is some seconds after it knows that this program has started.
 const FIRST: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(250);
 /// What has not stopped by then dies with the agent.

@@ -1,5 +1,6 @@
 //! The node's load: at most one is open at a time.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -66,13 +67,18 @@ impl Loads {
         }
         let result = std::thread::scope(|scope| {
             let reporter = scope.spawn(|| self.report(id, &control, &ended));
-            let result = session.run(step, &control).map_err(|e| chain(&e));
+            let result = catch_unwind(AssertUnwindSafe(|| session.run(step, &control)));
+            // After a panic too: the scope waits for its thread.
             ended.store(true, Ordering::Relaxed);
             reporter.thread().unpark();
             result
         });
         *lock(&self.running) = None;
-        result
+        match result {
+            Ok(result) => result.map_err(|e| chain(&e)),
+            // It leaves the session poisoned.
+            Err(panic) => resume_unwind(panic),
+        }
     }
 
     /// Closes the load; that none is open is no error.
@@ -114,5 +120,48 @@ impl Loads {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::mpsc::channel;
+
+    use vtax_load::{LoadError, Model, RequestStep};
+
+    use super::*;
+
+    struct Bug;
+
+    impl Session for Bug {
+        fn run(&mut self, _: &Step, _: &Control) -> Result<Vec<u8>, LoadError> {
+            panic!("a bug")
+        }
+    }
+
+    #[test]
+    fn a_step_that_panics_ends_and_no_other_begins() {
+        let nobody = File::options().write(true).open("/dev/null").unwrap();
+        let loads = Arc::new(Loads::new(Writer::new(nobody)));
+        *lock(&loads.open) = Some(Box::new(Bug));
+        let second = Nanos::from_secs(1);
+        let step = Step::Requests(RequestStep {
+            model: Model::Closed,
+            warmup: Nanos::ZERO,
+            duration: second,
+            seed: 1,
+            samples: false,
+            interval: second,
+            drain: second,
+        });
+        let (tell, told) = channel();
+        let (of_thread, of_step) = (Arc::clone(&loads), step.clone());
+        std::thread::spawn(move || {
+            let ended = catch_unwind(AssertUnwindSafe(|| of_thread.run(1, &of_step, None)));
+            tell.send(ended.is_err())
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(true), "it panicked, and its end is seen");
+        assert_eq!(loads.run(2, &step, None), Err("an earlier step panicked".to_owned()));
     }
 }

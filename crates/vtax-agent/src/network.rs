@@ -51,6 +51,21 @@ pub(crate) enum NetworkError {
     },
 }
 
+/// How long [`configure`] may wait for such interfaces, one after the other, beside what the kernel takes.
+pub(crate) fn longest(interfaces: &[InterfaceSetup]) -> Duration {
+    let one = |interface: &InterfaceSetup| {
+        let lease = if interface.dhcp { LINK_WITHIN + dhcp::WITHIN } else { Duration::ZERO };
+        let link = if has_to_link(interface) { LINK_WITHIN } else { Duration::ZERO };
+        APPEAR_WITHIN + lease + link
+    };
+    interfaces.iter().map(one).sum()
+}
+
+/// Whether it is a guest's card, which negotiates its link.
+const fn has_to_link(interface: &InterfaceSetup) -> bool {
+    matches!(interface.find, FindInterface::Mac(_))
+}
+
 /// Brings loopback and these interfaces up, with their addresses, and then adds their routes. What the kernel
 /// says of each is returned.
 ///
@@ -105,7 +120,7 @@ pub(crate) fn configure(interfaces: &[InterfaceSetup]) -> Result<Vec<CardFacts>,
     }
     // What a guest sends before its cards have their links is lost. A cable between namespaces has its link as soon as both
     // ends are up, which is not for one of them to wait for.
-    for interface in interfaces.iter().filter(|i| matches!(i.find, FindInterface::Mac(_))) {
+    for interface in interfaces.iter().filter(|interface| has_to_link(interface)) {
         wait_for_link(&mut netlink, &interface.name)?;
     }
     let facts = |((interface, lease), moderation): ((&InterfaceSetup, _), _)| CardFacts {
@@ -274,5 +289,26 @@ fn fits(link: &Link, find: &FindInterface) -> bool {
     match find {
         FindInterface::Name(name) => link.name == *name,
         FindInterface::Mac(mac) => link.mac == Mac(*mac),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever asks for them gives up after this, and would say that the agent is silent instead of what it found.
+    #[test]
+    fn each_interface_has_its_own_time() {
+        let named = InterfaceSetup::new(FindInterface::Name("eth0".to_owned()), "eth0".to_owned());
+        let card = InterfaceSetup::new(FindInterface::Mac([2, 0, 0, 0, 0, 1]), "eth1".to_owned());
+        let leased = InterfaceSetup { dhcp: true, ..card.clone() };
+        let of = |interfaces: &[&InterfaceSetup]| {
+            longest(&interfaces.iter().map(|interface| (*interface).clone()).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[]), Duration::ZERO);
+        assert_eq!(of(&[&named]), APPEAR_WITHIN);
+        assert_eq!(of(&[&card]), APPEAR_WITHIN + LINK_WITHIN);
+        assert_eq!(of(&[&leased]), APPEAR_WITHIN + LINK_WITHIN + dhcp::WITHIN + LINK_WITHIN);
+        assert_eq!(of(&[&named, &card, &leased]), of(&[&named]) + of(&[&card]) + of(&[&leased]));
     }
 }

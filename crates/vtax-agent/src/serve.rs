@@ -1,8 +1,10 @@
 //! The agent: reads requests, answers each exactly once, and ends with its stream.
 
+use std::any::Any;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
@@ -44,7 +46,12 @@ fn serve_while(read: OwnedFd, write: OwnedFd, role: Role, lease: Option<Lease>) 
     if let Some(lease) = &lease {
         lease.watch(Arc::clone(&node))?;
     }
-    let ended = read_requests((File::from(read), lease.as_ref()), &node, &writer, &operator);
+    let heard = || {
+        if let Some(lease) = &lease {
+            lease.renew();
+        }
+    };
+    let ended = read_requests(File::from(read), heard, &node, &writer, &operator);
     node.stop_everything();
     ended
 }
@@ -55,20 +62,26 @@ fn start_operator(node: Arc<Node>, writer: Writer) -> io::Result<Sender<(u32, Re
     let (sender, receiver) = channel::<(u32, Request)>();
     std::thread::Builder::new().name("operator".into()).spawn(move || {
         for (id, request) in receiver {
-            writer.reply(id, &node.operate(&request));
+            answering(id, &writer, || writer.reply(id, &node.operate(&request)));
         }
     })?;
     Ok(sender)
 }
 
+/// Reads to the stream's end, or until `shutdown` is asked for. Says whenever the controller was `heard`.
+///
+/// Any bytes are heard, as a slow line takes a while for a whole frame. That isn't so before the first frame, until which nothing shows
+/// that they are the controller's.
 fn read_requests(
-    (mut stream, lease): (File, Option<&Lease>),
+    mut stream: impl Read,
+    heard: impl Fn(),
     node: &Arc<Node>,
     writer: &Writer,
     operator: &Sender<(u32, Request)>,
 ) -> io::Result<()> {
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 64 << 10];
+    let mut has_spoken = false;
     loop {
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(()),
@@ -76,10 +89,12 @@ fn read_requests(
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => return Err(e),
         }
+        if has_spoken {
+            heard();
+        }
         while let Some(frame) = decoder.next_frame() {
-            if let Some(lease) = lease {
-                lease.renew();
-            }
+            has_spoken = true;
+            heard();
             if frame.kind != Kind::Request || writer.is_repeated(frame.id) {
                 continue;
             }
@@ -100,8 +115,9 @@ fn read_requests(
     }
 }
 
-/// A load is opened for as long as it takes to fill what it needs, and a step of it, a capture and a command take long, too: they
-/// get threads of their own, so that the controller is heard meanwhile. The rest is answered in turn.
+/// A load is opened for as long as it takes to fill what it needs, files are made durable before they are dropped, and a step of a
+/// load, a capture and a command take long, too: they get threads of their own, so that the controller is heard meanwhile. The rest is
+/// answered in turn.
 fn dispatch(
     id: u32,
     request: Request,
@@ -113,25 +129,21 @@ fn dispatch(
         Request::StartService { .. } | Request::StopService { .. } => {
             operator.send((id, request)).map_err(|_| io::Error::other("the operator thread is gone"))
         }
-        Request::OpenLoad { .. } => {
-            let (node, writer) = (Arc::clone(node), writer.clone());
-            let open = move || writer.reply(id, &node.answer(&request));
-            std::thread::Builder::new().name("opening".into()).spawn(open).map(drop)
+        Request::OpenLoad { .. } | Request::DropFiles { .. } => {
+            apart("long", id, node, writer, move |node, writer| writer.reply(id, &node.answer(&request)))
         }
-        Request::RunStep { step, at } => {
-            let (node, writer) = (Arc::clone(node), writer.clone());
-            let run = move || writer.ran(id, node.run_step(id, &step, at));
-            std::thread::Builder::new().name("load".into()).spawn(run).map(drop)
-        }
+        Request::RunStep { step, at } => apart("load", id, node, writer, move |node, writer| {
+            writer.ran(id, node.run_step(id, &step, at));
+        }),
         Request::Capture { node: place, interface, duration } => {
-            let (node, writer) = (Arc::clone(node), writer.clone());
-            let run = move || writer.ran(id, node.capture(&place, &interface, duration.into()));
-            std::thread::Builder::new().name("capture".into()).spawn(run).map(drop)
+            apart("capture", id, node, writer, move |node, writer| {
+                writer.ran(id, node.capture(&place, &interface, duration.into()));
+            })
         }
         Request::Execute { node: place, command } => {
-            let (node, writer) = (Arc::clone(node), writer.clone());
-            let run = move || writer.reply(id, &node.execute(&place, &command));
-            std::thread::Builder::new().name("command".into()).spawn(run).map(drop)
+            apart("command", id, node, writer, move |node, writer| {
+                writer.reply(id, &node.execute(&place, &command));
+            })
         }
         request if Topologies::is_meant(&request) => {
             operator.send((id, request)).map_err(|_| io::Error::other("the operator thread is gone"))
@@ -143,8 +155,36 @@ fn dispatch(
     }
 }
 
+/// Has a request answered on a thread of its own.
+fn apart(
+    name: &str,
+    id: u32,
+    node: &Arc<Node>,
+    writer: &Writer,
+    answer: impl FnOnce(&Node, &Writer) + Send + 'static,
+) -> io::Result<()> {
+    let (node, writer) = (Arc::clone(node), writer.clone());
+    let run = move || answering(id, &writer, || answer(&node, &writer));
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
+}
+
+/// Answers a request, also where that panics: its caller would wait until its time is over.
+fn answering(id: u32, writer: &Writer, answer: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(answer)) {
+        let error = format!("the thread that was to answer panicked: {}", text_of(&*panic));
+        writer.reply(id, &Reply::Failed { error });
+    }
+}
+
+/// What a thread said that panicked.
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
@@ -186,5 +226,53 @@ mod tests {
             )
             .unwrap();
         agent.join().unwrap().unwrap();
+    }
+
+    /// Gives a stream's bytes a hundred at a time.
+    struct SlowStream<'a>(&'a [u8]);
+
+    impl Read for SlowStream<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(&mut buffer[..100])
+        }
+    }
+
+    #[test]
+    fn a_controller_on_a_slow_line_is_heard_while_a_frame_comes() {
+        let nobody = File::options().write(true).open("/dev/null").unwrap();
+        let (writer, directory) = (Writer::new(nobody), std::env::temp_dir());
+        let node = Arc::new(Node::new(Role { init: false, directory }, writer.clone()));
+        let operator = start_operator(Arc::clone(&node), writer.clone()).unwrap();
+        let heard = Cell::new(0);
+        let count = || heard.set(heard.get() + 1);
+        // These are no controller's.
+        read_requests(SlowStream(&[b' '; 1000]), count, &node, &writer, &operator).unwrap();
+        assert_eq!(heard.get(), 0);
+        let frame = |id, payload| Frame { kind: Kind::Request, id, payload }.encode();
+        let mut bytes = frame(1, serde_json::to_vec(&Request::Clock).unwrap());
+        bytes.extend_from_slice(&frame(2, vec![b'x'; 100_000])[..50_000]);
+        read_requests(SlowStream(&bytes), count, &node, &writer, &operator).unwrap();
+        assert!(heard.get() > 400, "{} times, and the second frame isn't whole", heard.get());
+    }
+
+    #[test]
+    fn a_request_whose_thread_panics_is_answered() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let (writer, directory) = (Writer::new(File::from(OwnedFd::from(theirs))), std::env::temp_dir());
+        let node = Arc::new(Node::new(Role { init: false, directory }, writer.clone()));
+        let whose = "its own".to_owned();
+        apart("test", 7, &node, &writer, move |_, _| panic!("a bug of {whose}")).unwrap();
+        let mut decoder = Decoder::default();
+        let frame = loop {
+            if let Some(frame) = decoder.next_frame() {
+                break frame;
+            }
+            let mut bytes = [0; 4096];
+            let length = ours.read(&mut bytes).unwrap();
+            decoder.push(&bytes[..length]);
+        };
+        let Ok(Reply::Failed { error }) = serde_json::from_slice(&frame.payload) else { panic!("{frame:?}") };
+        assert_eq!((frame.kind, frame.id), (Kind::Reply, 7));
+        assert!(error.ends_with("panicked: a bug of its own"), "{error}");
     }
 }

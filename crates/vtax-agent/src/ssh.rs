@@ -45,8 +45,10 @@ pub fn quoted(word: &str) -> String {
     out
 }
 
-/// A script that makes a directory which only its user can read, `$d` in the arguments, and runs vtax in it ([`hand_over`] is the other
+/// A script that makes a directory which only its user can list, `$d` in the arguments, and runs vtax in it ([`hand_over`] is the other
 /// side). It has no single quotes, if the arguments have none.
+///
+/// Every user may enter it: services that drop root's rights have their files below. What is made there is closed by the umask.
 ///
 /// One shell has the directory from its making to its end, so that whatever becomes of the other side, the stream's end takes the directory
 /// with it: the program ends, or not all of it came. The shell stays when the program is killed, and a signal to both ends only the
@@ -66,7 +68,7 @@ pub fn script(program: Program<'_>, arguments: &str) -> String {
     };
     format!(
         "umask 077; trap : HUP INT TERM; d=$(mktemp -d \"${{TMPDIR:-/tmp}}/vtax-XXXXXXXX\") || exit 1; \
-         {receive} && echo {THERE} && {path} {arguments}; s=$?; rm -rf \"$d\" || {{ sleep 1; rm -rf \"$d\"; }}; exit $s"
+         chmod 711 \"$d\" && {receive} && echo {THERE} && {path} {arguments}; s=$?; rm -rf \"$d\" || {{ sleep 1; rm -rf \"$d\"; }}; exit $s"
     )
 }
 
@@ -134,6 +136,15 @@ mod tests {
             let output = std::process::Command::new("sh").args(["-c", &whole]).output().unwrap();
             assert_eq!(String::from_utf8_lossy(&output.stdout), word);
         }
+    }
+
+    /// Web servers that root starts serve as another user, from files below.
+    #[test]
+    fn every_user_may_enter_its_directory_and_none_but_its_own_what_is_made_there() {
+        let arguments = "-c \"mkdir $d/job; stat -c %a $d $d/job\"";
+        let script = script(Program::There("sh"), arguments);
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "vtax-is-there\n711\n700\n");
     }
 
     #[test]

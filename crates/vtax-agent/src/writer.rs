@@ -10,10 +10,16 @@ use vtax_sys::sync::lock;
 use crate::frame::{Frame, Kind, MAX_PAYLOAD};
 use crate::message::{Event, Reply};
 
+/// Bytes of a frame of data. Others wait until it is written, and a slow line takes a while for it: the thread that hears the
+/// controller is among them.
+const CHUNK: usize = 256 << 10;
+
 /// The sending half of the stream, shared by all threads of the agent.
 #[derive(Clone)]
 pub(crate) struct Writer {
     stream: Arc<Mutex<File>>,
+    /// Who has this has the stream next.
+    next: Arc<Mutex<()>>,
     answers: Arc<Mutex<Answers>>,
 }
 
@@ -61,7 +67,7 @@ impl Answers {
 
 impl Writer {
     pub(crate) fn new(stream: File) -> Self {
-        Self { stream: Arc::new(Mutex::new(stream)), answers: Arc::default() }
+        Self { stream: Arc::new(Mutex::new(stream)), next: Arc::default(), answers: Arc::default() }
     }
 
     /// A stream that can't be written to is about to end for reading too, so the failure is not reported.
@@ -73,7 +79,7 @@ impl Writer {
     pub(crate) fn ran(&self, id: u32, result: Result<Vec<u8>, String>) {
         match result {
             Ok(bytes) => {
-                for chunk in bytes.chunks(MAX_PAYLOAD) {
+                for chunk in bytes.chunks(CHUNK) {
                     self.send(Kind::Data, id, chunk.to_vec());
                 }
                 self.reply(id, &Reply::Ran);
@@ -82,8 +88,12 @@ impl Writer {
         }
     }
 
+    /// Writes a frame. A thread that writes many in a row lets one that waits have its turn between two of them.
     fn write(&self, bytes: &[u8]) {
-        let _ = lock(&self.stream).write_all(bytes);
+        let next = lock(&self.next);
+        let mut stream = lock(&self.stream);
+        drop(next);
+        let _ = stream.write_all(bytes);
     }
 
     /// Whether this request came before; its answer, where there is one, is given again.
@@ -128,7 +138,10 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Seek as _};
+
     use super::*;
+    use crate::frame::Decoder;
 
     #[test]
     fn only_late_answers_are_kept() {
@@ -140,5 +153,23 @@ mod tests {
         assert!(answers.given_to(1).is_none() && answers.given_to(2).is_some());
         answers.keep(3, vec![3; 8 << 20]);
         assert!(answers.given_to(3).is_some());
+    }
+
+    #[test]
+    fn data_comes_in_frames_that_are_soon_written() {
+        let file = tempfile::tempfile().unwrap();
+        let writer = Writer::new(file.try_clone().unwrap());
+        let sent: Vec<u8> = (0..=255).cycle().take(2 * CHUNK + 1).collect();
+        writer.ran(7, Ok(sent.clone()));
+        let mut bytes = Vec::new();
+        (&file).rewind().unwrap();
+        (&file).read_to_end(&mut bytes).unwrap();
+        let mut decoder = Decoder::default();
+        decoder.push(&bytes);
+        let frames: Vec<Frame> = std::iter::from_fn(|| decoder.next_frame()).collect();
+        let (reply, data) = frames.split_last().unwrap();
+        assert_eq!((data.len(), reply.kind), (3, Kind::Reply));
+        assert!(data.iter().all(|frame| frame.kind == Kind::Data && frame.id == 7));
+        assert!(data.iter().flat_map(|frame| &frame.payload).eq(&sent));
     }
 }

@@ -355,7 +355,7 @@ pub(crate) fn is_of_observation(name: &str) -> bool {
 
 /// A digest in hexadecimal digits.
 pub(crate) fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    vtax_units::hex(&digest.finalize())
 }
 
 /// The last error that vtax told in its log.

@@ -16,7 +16,7 @@ use crate::error::HostsError;
 use crate::inventory;
 
 /// Most hosts of one run.
-pub const MAX_HOSTS: usize = 1_000;
+pub(crate) const MAX_HOSTS: usize = 1_000;
 
 /// The most bytes that a list of hosts may have.
 const MAX_BYTES: u64 = 1 << 20;

@@ -46,7 +46,7 @@ pub enum Outcome {
 pub(crate) struct Attended {
     /// How it ended.
     pub outcome: Outcome,
-    /// Its clock by the narrowest of all beats.
+    /// Its clock by the narrowest beat of those around the time when its task began.
     pub clock: Option<ClockOffset>,
     /// When its task began, by this clock in nanoseconds since 1970.
     pub began_unix_ns: Option<u64>,
@@ -69,6 +69,8 @@ struct Shared<'a> {
     input: Mutex<Option<ChildStdin>>,
     carrier: Mutex<&'a mut Child>,
     heard: Mutex<Instant>,
+    /// What came is being stored here, so that nothing else is read.
+    storing: AtomicBool,
     known: Arc<Mutex<Known>>,
     over: AtomicBool,
     silent: AtomicBool,
@@ -106,6 +108,12 @@ impl Shared<'_> {
         }
     }
 
+    /// Whether nothing was heard for too long. What a slow disk here takes to store what came is no silence of the host's.
+    fn is_silent(&self) -> bool {
+        // Before the time, which is new once nothing is stored any more.
+        !self.storing.load(Ordering::SeqCst) && lock(&self.heard).elapsed() >= LEASE
+    }
+
     /// Has the host begin, renews the lease and passes the wish to stop on, until the stream is over; ends it where nothing is heard.
     fn beat(&self, task: &HostTask, mut seat: Option<BarrierSeat<'_>>, stop: &AtomicBool) {
         if seat.is_none() {
@@ -132,7 +140,7 @@ impl Shared<'_> {
             if !stopping {
                 seat = seat.and_then(|seat| self.start_with(task, seat));
             }
-            if lock(&self.heard).elapsed() >= LEASE {
+            if self.is_silent() {
                 self.silent.store(true, Ordering::SeqCst);
                 // The reader then sees the end of the stream.
                 let _ = lock(&self.carrier).kill();
@@ -164,6 +172,7 @@ pub(crate) fn attend(
         carrier: Mutex::new(&mut carrier),
         // In the future, where no time has passed since.
         heard: Mutex::new(Instant::now() + START_WITHIN),
+        storing: AtomicBool::new(false),
         known: Arc::clone(&reader.known),
         over: AtomicBool::new(false),
         silent: AtomicBool::new(false),
@@ -172,7 +181,8 @@ pub(crate) fn attend(
     let read = std::thread::scope(|scope| {
         scope.spawn(|| shared.beat(task, seat, stop));
         let heard = || *lock(&shared.heard) = Instant::now();
-        let read = reader.read(output, heard, |record| shared.send(&ToHost::Stored { record }));
+        let stored = |record| shared.send(&ToHost::Stored { record });
+        let read = reader.read(output, heard, &shared.storing, stored);
         shared.over.store(true, Ordering::SeqCst);
         read
     });
@@ -231,7 +241,8 @@ impl<'a> Reader<'a> {
         Self { mirror, told, stored: 0, bytes: None, version: None, known: Arc::default(), ended: None }
     }
 
-    /// Reads to the end of the task or of the stream. Says whenever the host was `heard`, and which record is `stored`.
+    /// Reads to the end of the task or of the stream. Says whenever the host was `heard`, while it is `storing` what came, and which
+    /// record is `stored`.
     ///
     /// Any bytes are heard, as a slow line takes a while for a whole frame. That isn't so before the first frame: a login may say
     /// something too, and vtax has longer to start there.
@@ -239,6 +250,7 @@ impl<'a> Reader<'a> {
         &mut self,
         mut output: impl Read,
         heard: impl Fn(),
+        storing: &AtomicBool,
         stored: impl Fn(u32),
     ) -> Result<(), HostsError> {
         let mut decoder = Decoder::default();
@@ -257,9 +269,11 @@ impl<'a> Reader<'a> {
             while let Some(frame) = decoder.next_frame() {
                 has_spoken = true;
                 heard();
-                if let Some(record) = self.take(frame)? {
-                    // What a slow disk here took for it was no silence of the host's.
-                    heard();
+                storing.store(true, Ordering::SeqCst);
+                let taken = self.take(frame);
+                heard();
+                storing.store(false, Ordering::SeqCst);
+                if let Some(record) = taken? {
                     stored(record);
                 }
             }
@@ -322,12 +336,14 @@ impl<'a> Reader<'a> {
             FromHost::Beat { of_unix_ns, at_unix_ns } => {
                 let seen = ClockOffset::from_round_trip(of_unix_ns, at_unix_ns, unix_ns());
                 let mut known = lock(&self.known);
+                // Later ones tell of a clock that has drifted since.
+                let settled = known.began.is_some() && known.beats >= BEATS;
                 if known.greeted.is_some_and(|at| of_unix_ns >= at) {
                     known.beats = known.beats.saturating_add(1);
                 }
-                if let Some(clock) =
-                    seen.filter(|new| known.clock.is_none_or(|old| new.uncertainty_ns < old.uncertainty_ns))
-                {
+                let narrower =
+                    |new: &ClockOffset| known.clock.is_none_or(|old| new.uncertainty_ns < old.uncertainty_ns);
+                if let Some(clock) = seen.filter(|new| !settled && narrower(new)) {
                     known.clock = Some(clock);
                 }
             }
@@ -462,13 +478,69 @@ mod tests {
         let heard = std::cell::Cell::new(0_usize);
         let stored = std::cell::Cell::new(0);
         let count = || heard.set(heard.get() + 1);
-        let mut reader = reader(dir.path());
+        let (mut reader, storing) = (reader(dir.path()), AtomicBool::new(false));
         // A login's words are no sign of vtax, which has longer to start.
-        reader.read(SlowStream(&login), count, |_| ()).unwrap();
+        reader.read(SlowStream(&login), count, &storing, |_| ()).unwrap();
         assert_eq!(heard.get(), 0);
-        reader.read(SlowStream(&told), count, |record| stored.set(record)).unwrap();
+        reader.read(SlowStream(&told), count, &storing, |record| stored.set(record)).unwrap();
         assert!(heard.get() > PIECE / 100, "{}", heard.get());
         assert_eq!(stored.get(), 1);
+    }
+
+    /// A disk here may take longer than the lease.
+    #[test]
+    fn a_host_is_not_silent_while_what_it_sent_is_stored() {
+        let mut carrier = std::process::Command::new("true").spawn().unwrap();
+        let shared = Shared {
+            input: Mutex::new(None),
+            carrier: Mutex::new(&mut carrier),
+            heard: Mutex::new(Instant::now().checked_sub(2 * LEASE).unwrap()),
+            storing: AtomicBool::new(false),
+            known: Arc::default(),
+            over: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
+            started: AtomicBool::new(false),
+        };
+        assert!(shared.is_silent());
+        let dir = tempfile::tempdir().unwrap();
+        let told = std::sync::atomic::AtomicU32::new(0);
+        // It is told while the frame is taken.
+        let tell = |_: &str| {
+            assert!(!shared.is_silent());
+            told.fetch_add(1, Ordering::SeqCst);
+        };
+        let mut reader = Reader::new(Mirror::new(dir.path().join("run")), &tell);
+        let said = frame(Kind::Event, 0, &FromHost::Told { text: "it goes on".to_owned() });
+        reader.read(said.as_slice(), || (), &shared.storing, |_| ()).unwrap();
+        assert_eq!(told.load(Ordering::SeqCst), 1);
+        assert!(shared.is_silent());
+        lock(&shared.carrier).wait().unwrap();
+    }
+
+    #[test]
+    fn a_clock_is_that_of_the_beginning() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut reader = reader(dir.path());
+        let wide = ClockOffset { offset_ns: 1 << 50, uncertainty_ns: 1 << 60 };
+        let take = |reader: &mut Reader<'_>, event: &FromHost| {
+            let payload = serde_json::to_vec(event).unwrap();
+            reader.take(Frame { kind: Kind::Event, id: 0, payload }).unwrap();
+        };
+        let beat = |reader: &mut Reader<'_>| {
+            take(reader, &FromHost::Beat { of_unix_ns: unix_ns(), at_unix_ns: unix_ns() });
+        };
+        let known = Known { clock: Some(wide), greeted: Some(0), beats: BEATS, began: None };
+        *lock(&reader.known) = known;
+        beat(&mut reader);
+        assert_ne!(lock(&reader.known).clock, Some(wide), "a narrower one before it began");
+        *lock(&reader.known) = known;
+        take(&mut reader, &FromHost::Begun { at_unix_ns: unix_ns() });
+        beat(&mut reader);
+        assert_eq!(lock(&reader.known).clock, Some(wide), "a clock drifts in a run's hours");
+        // Without the others it begins before its clock is known well.
+        *lock(&reader.known) = Known { beats: BEATS - 1, began: Some(1), ..known };
+        beat(&mut reader);
+        assert_ne!(lock(&reader.known).clock, Some(wide));
     }
 
     proptest! {

@@ -24,7 +24,7 @@ const SAID: usize = 4_000;
 
 /// A host's end, started.
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
     /// The program that carries the stream; killing it ends the stream.
     pub(crate) carrier: Child,
     pub(crate) input: ChildStdin,
@@ -46,7 +46,7 @@ impl Stream {
 /// # Errors
 ///
 /// [`HostsError::Host`] where the host can't be reached, or vtax doesn't get there; [`HostsError::File`] where this program can't be read.
-pub fn start_agent(engine: &dyn Engine, host: &Machine, program: &Path) -> Result<Stream, HostsError> {
+pub(crate) fn start_agent(engine: &dyn Engine, host: &Machine, program: &Path) -> Result<Stream, HostsError> {
     let wrong = |reason: String| HostsError::Host { host: host.name.clone(), reason };
     let failed = |source| HostsError::File { what: "cannot read", path: program.to_owned(), source };
     let (place, file) = match &host.spec.program {
@@ -116,7 +116,6 @@ fn one_line(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
-    use std::os::unix::fs::PermissionsExt as _;
     use std::path::PathBuf;
     use std::process::Command;
 
@@ -133,6 +132,14 @@ mod tests {
         let output = child.wait_with_output().unwrap();
         let made = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
         (output.status.success(), made.collect())
+    }
+
+    /// Makes a program of a script. By another process: one that this process has open for writing may be kept so by what other
+    /// tests start, and can't be run meanwhile.
+    fn make(program: &Path, script: &str) {
+        let write = "printf %s \"$2\" >\"$1\" && chmod 700 \"$1\"";
+        let made = Command::new("sh").args(["-c", write, "sh"]).arg(program).arg(script).status();
+        assert!(made.unwrap().success());
     }
 
     const PROGRAM: &[u8] = b"#!/bin/sh\ntouch \"$1\"; cat\n";
@@ -160,8 +167,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let program = place.path().join("program");
         // It has its parent, the shell, get the signal as well.
-        std::fs::write(&program, "#!/bin/sh\nmkdir \"$1\"; kill -TERM $PPID $$\n").unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        make(&program, "#!/bin/sh\nmkdir \"$1\"; kill -TERM $PPID $$\n");
         let script = script(Program::There(program.to_str().unwrap()), "\"$d/job\"");
         let status = Command::new("sh").args(["-c", &script]).env("TMPDIR", place.path()).status().unwrap();
         assert_eq!(status.code(), Some(128 + 15));

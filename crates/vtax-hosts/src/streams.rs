@@ -17,7 +17,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -258,7 +258,7 @@ fn receive<T: for<'de> Deserialize<'de>>(socket: &OwnedFd) -> io::Result<Option<
         match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
             Err(Errno::INTR) => {}
             Err(Errno::CONNRESET) => return Ok(None),
-            got => break got?.bytes,
+            got => break got?,
         }
     };
     let descriptors = control.drain().filter_map(|message| match message {
@@ -266,10 +266,14 @@ fn receive<T: for<'de> Deserialize<'de>>(socket: &OwnedFd) -> io::Result<Option<
         _ => None,
     });
     let descriptors = descriptors.flatten().collect();
-    if got == 0 {
+    if got.flags.contains(ReturnFlags::TRUNC) {
+        let reason = format!("more hosts than {} KiB have room for; give fewer hosts", MOST >> 10);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    if got.bytes == 0 {
         return Ok(None);
     }
-    Ok(Some((serde_json::from_slice(&bytes[..got])?, descriptors)))
+    Ok(Some((serde_json::from_slice(&bytes[..got.bytes])?, descriptors)))
 }
 
 #[cfg(test)]
@@ -324,7 +328,7 @@ mod tests {
         (ours, streams.open(host, script, theirs.into(), errors.into()).unwrap())
     }
 
-    const LONG: Duration = Duration::from_secs(20);
+    const LONG: Duration = Duration::from_secs(120);
 
     #[test]
     fn a_stream_is_a_scripts_and_its_end_is_told() {
@@ -374,6 +378,15 @@ mod tests {
             let wrong = streams.address("no such name").unwrap_err();
             assert!(wrong.starts_with("`no such name` resolves to nothing"), "{wrong}");
         });
+    }
+
+    #[test]
+    fn more_hosts_than_a_message_holds_are_told() {
+        let (ours, theirs) = stream_sockets().unwrap();
+        let host = |n: usize| Host { name: format!("host-{n:060}"), ..Host::default() };
+        send(theirs.as_fd(), &Hello::Hosts((0..1_500).map(host).collect()), &[]).unwrap();
+        let told = Outside::meet(ours).unwrap_err().to_string();
+        assert!(told.contains("128 KiB") && told.contains("fewer hosts"), "{told}");
     }
 
     #[test]

@@ -188,6 +188,10 @@ pub struct Seen {
     /// The first successful answer after that, to whichever request, sent before the fault or after it; `None` where
     /// the next fault, or the end of the trial, came first.
     pub first_answer: Option<Nanos>,
+    /// Whether there was an outage: nobody ran the guest, or a silence clearly differed from those before. Where there was none, the
+    /// first answer only says how often somebody asked. `None`: it was not noted yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<bool>,
     /// End of the time that `attempts` and what follows count: back to normal, or the next fault.
     pub until: Nanos,
     /// Attempts under way at some moment from the fault until then. What lived through two faults is counted with the

@@ -1,12 +1,14 @@
 //! Small file operations whose failures name the file.
 
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Component, Path};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
 use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::StoreError;
 
@@ -147,15 +149,17 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> 
     write_atomic_in(&directory, path, bytes)
 }
 
-/// Writes a file whole or not at all in a directory that is open, which is that of `path`.
+/// Writes a file whole or not at all in a directory that is open, which is that of `path`. Where several write it at once, it is whole
+/// from one of them.
 pub(crate) fn write_atomic_in(directory: &File, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let name = Path::new(path.file_name().unwrap_or_default());
-    let mut temporary = name.as_os_str().to_owned();
-    temporary.push(".tmp");
+    let temporary = temporary_name(path)?;
     let temporary = Path::new(&temporary);
     let written = write_synced(directory, temporary, &path.with_file_name(temporary), bytes);
-    let result = written.and_then(|()| {
+    let result = written.and_then(|file| {
         let renamed = renameat(directory, temporary, directory, name);
+        // Its lock holds until it has its name.
+        drop(file);
         renamed.map_err(|e| StoreError::io("replace", path, e.into()))
     });
     match result {
@@ -171,18 +175,33 @@ pub(crate) fn write_atomic_in(directory: &File, path: &Path, bytes: &[u8]) -> Re
     }
 }
 
-/// Writes a new file `name` in an open directory; errors name `path`.
-fn write_synced(directory: &File, name: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    // A leftover or a planted symbolic link of that name must not be written through.
-    match unlinkat(directory, name, AtFlags::empty()) {
-        Err(e) if e != Errno::NOENT => return Err(StoreError::io("remove", path, e.into())),
-        _ => {}
-    }
+/// A name for what is to become the file `path`, which nobody else takes.
+fn temporary_name(path: &Path) -> Result<OsString, StoreError> {
+    let mut bytes = [0_u8; 4];
+    let drawn = getrandom(&mut bytes, GetRandomFlags::empty());
+    drawn.map_err(|e| StoreError::io("draw a random name for", path, e.into()))?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{:08x}.tmp", u32::from_ne_bytes(bytes)));
+    Ok(name)
+}
+
+/// Writes a new file `name` in an open directory, which is locked as long as it is open; errors name `path`. A link of that name isn't
+/// written through.
+fn write_synced(directory: &File, name: &Path, path: &Path, bytes: &[u8]) -> Result<File, StoreError> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let everyone = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
     let file = openat(directory, name, flags, everyone);
     let mut file = File::from(file.map_err(|e| StoreError::io("create", path, e.into()))?);
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| StoreError::io("write", path, e))
+    // Where files can't be locked, nobody can be told that it isn't left over.
+    let _ = file.try_lock();
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written.map_err(|e| StoreError::io("write", path, e))?;
+    Ok(file)
+}
+
+/// Whether somebody is writing this temporary file: a report may be made while a run is gone on with.
+pub(crate) fn is_being_written(path: &Path) -> bool {
+    open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 /// The directory that has the name of `path` in it: the present one, where that is all of the path.
@@ -252,5 +271,19 @@ mod tests {
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
         assert_eq!(fs::read(dir.path().join("moved/a.csv")).unwrap(), b"a");
         assert!(open_directory(&own).unwrap_err().to_string().contains("symbolic link"));
+    }
+    #[test]
+    fn several_that_write_one_file_at_once_do_not_tear_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report.html");
+        std::thread::scope(|scope| {
+            for n in 0..4_u8 {
+                let path = &path;
+                scope.spawn(move || (0..10).for_each(|_| write_atomic(path, &vec![n; 100_000]).unwrap()));
+            }
+        });
+        let whole = fs::read(&path).unwrap();
+        assert!(whole.len() == 100_000 && whole.iter().all(|byte| *byte == whole[0]), "{}", whole.len());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
     }
 }

@@ -26,7 +26,8 @@ pub const JOURNAL_VERSION: u32 = 3;
 /// 6: how long an answer was waited for (`timeout`).
 /// 7: notes that foretell what a run will tell (`forecast_of`).
 /// 8: what probes between routers lost before anything was done (`before`).
-pub const JOURNAL_MINOR: u32 = 8;
+/// 9: whether clients saw an outage after a fault (`outage`).
+pub const JOURNAL_MINOR: u32 = 9;
 
 /// Longest line read. A trial's line holds histograms, tens of KiB in practice, and of desktops a picture, some 100 KiB.
 pub(crate) const LINE_LIMIT: u64 = 16 << 20;

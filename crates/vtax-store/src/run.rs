@@ -57,7 +57,7 @@ pub struct RunDir {
 
 impl RunDir {
     /// Makes a new run directory and locks it. `path` must not exist or be empty. The run gets an identity,
-    /// unless `provenance` has one.
+    /// unless `provenance` has one. Where it doesn't come to be a run, as on a full disk, nothing of it stays.
     ///
     /// # Errors
     ///
@@ -69,38 +69,55 @@ impl RunDir {
         provenance: &Provenance,
     ) -> Result<RunWriter, StoreError> {
         let run = Self { path: path.into() };
+        let is_new = !run.path.exists();
         fs::create_dir_all(&run.path).map_err(|e| StoreError::io("create", &run.path, e))?;
         let mut entries = fs::read_dir(&run.path).map_err(|e| StoreError::io("read", &run.path, e))?;
         if entries.next().is_some() {
             return Err(StoreError::Exists { path: run.path });
         }
         let trials = run.path.join(TRIALS);
+        // Of two at once one gets here, to which all else belongs.
         fs::create_dir(&trials).map_err(|e| StoreError::io("create", &trials, e))?;
-        files::write_atomic(&run.path.join(PLAN), plan_to_yaml(plan, &run.path)?.as_bytes())?;
+        let (journal, run_id) = run.begin(plan, provenance).inspect_err(|_| run.remove_unbegun(is_new))?;
+        files::sync_directory(&run.path)?;
+        files::sync_directory(files::parent_of(&run.path))?;
+        Ok(RunWriter { run, journal, next_index: 0, run_id })
+    }
+
+    /// Writes plan and provenance, then the journal's first line, with which the directory is a run; the journal and the run's identity.
+    fn begin(&self, plan: &Plan, provenance: &Provenance) -> Result<(Appender, String), StoreError> {
+        files::write_atomic(&self.path.join(PLAN), plan_to_yaml(plan, &self.path)?.as_bytes())?;
         let mut provenance = provenance.clone();
         if provenance.run_id.is_empty() {
             provenance.run_id = new_run_id()?;
         }
-        let run_id = provenance.run_id.clone();
-        run.write_json(PROVENANCE, &provenance)?;
-        // The journal comes last: with its first line the directory is a run.
-        let journal = run.path.join(JOURNAL);
+        self.write_json(PROVENANCE, &provenance)?;
+        let journal = self.path.join(JOURNAL);
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .open(&journal)
             .map_err(|e| StoreError::io("create", &journal, e))?;
-        lock_journal(&file, &run.path)?;
+        lock_journal(&file, &self.path)?;
         let mut journal = Appender::new(&journal, file, 0)?;
         journal.append(&JournalEntry::Opened {
             version: JOURNAL_VERSION,
             minor: JOURNAL_MINOR,
-            run_id: run_id.clone(),
+            run_id: provenance.run_id.clone(),
             at_unix_ms: unix_ms(),
         })?;
-        files::sync_directory(&run.path)?;
-        files::sync_directory(files::parent_of(&run.path))?;
-        Ok(RunWriter { run, journal, next_index: 0, run_id })
+        Ok((journal, provenance.run_id))
+    }
+
+    /// Removes what was made of a run that didn't begin, so that the directory can be used again. What can't be removed is told as no run.
+    fn remove_unbegun(&self, is_new: bool) {
+        for name in [JOURNAL, PROVENANCE, PLAN] {
+            let _ = fs::remove_file(self.path.join(name));
+        }
+        let _ = fs::remove_dir(self.path.join(TRIALS));
+        if is_new {
+            let _ = fs::remove_dir(&self.path);
+        }
     }
 
     /// Opens a run for reading, once every version in it is one that this vtax knows.
@@ -238,6 +255,9 @@ impl RunDir {
                     continue;
                 }
                 let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
+                if !is_dir && files::is_being_written(&path) {
+                    continue;
+                }
                 if is_dir { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }
                     .map_err(|e| StoreError::io("remove", &path, e))?;
             }

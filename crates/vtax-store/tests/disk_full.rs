@@ -34,8 +34,23 @@ fn finished_trials_survive_a_full_disk() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// On a full disk a run doesn't begin, and leaves nothing in the way of one that does.
+fn fill_before_it_begins(disk: &Path, path: &Path) {
+    let filler = disk.join("filler");
+    let full = std::fs::write(&filler, vec![0; 4 << 20]).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    let begin = || RunDir::create(path, &plan(), &Provenance::default());
+    assert!(matches!(begin(), Err(StoreError::Full { .. })));
+    assert!(!path.exists(), "it was made for the run");
+    std::fs::create_dir(path).unwrap();
+    assert!(matches!(begin(), Err(StoreError::Full { .. })));
+    assert_eq!(std::fs::read_dir(path).unwrap().count(), 0);
+    std::fs::remove_file(&filler).unwrap();
+}
+
 fn fill(disk: &Path) {
     let path = disk.join("run");
+    fill_before_it_begins(disk, &path);
     let mut run = RunDir::create(&path, &plan(), &Provenance::default()).unwrap();
     let mut finished = 0;
     let error = loop {

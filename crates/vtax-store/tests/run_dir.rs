@@ -142,6 +142,9 @@ fn a_killed_writer_loses_only_what_it_was_at() {
     std::mem::forget(trial);
     drop(run);
     fs::write(path.join("summary.json.tmp"), "{").unwrap();
+    // A report is being written meanwhile.
+    let written = fs::File::create(path.join("report.html.0a1b2c3d.tmp")).unwrap();
+    written.try_lock().unwrap();
     let journal = path.join("journal.jsonl");
     let whole = fs::metadata(&journal).unwrap().len();
     let mut file = OpenOptions::new().append(true).open(&journal).unwrap();
@@ -152,6 +155,7 @@ fn a_killed_writer_loses_only_what_it_was_at() {
     let mut run = RunDir::resume(&path).unwrap();
     assert_eq!(run.next_index(), 2);
     assert!(!path.join("trials/001.tmp").exists() && !path.join("summary.json.tmp").exists());
+    assert!(path.join("report.html.0a1b2c3d.tmp").exists());
     one_trial(&mut run);
     assert_eq!(run.run().trials().unwrap().iter().map(|t| t.index).collect::<Vec<_>>(), [0, 2]);
     assert!(fs::metadata(&journal).unwrap().len() > whole);

@@ -46,6 +46,7 @@ pub mod tap;
 pub mod tcp;
 pub mod uring;
 pub mod usage;
+pub mod user_cache;
 pub mod watchers;
 
 pub use clone::Namespaces;

@@ -8,7 +8,8 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+
+use crate::user_cache;
 
 /// Something of the host that a test needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,14 +65,9 @@ fn is_there(program: &str) -> bool {
 }
 
 fn vm_lack() -> Option<String> {
-    let cache = std::env::var_os("VTAX_CACHE")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("XDG_CACHE_HOME").map(|d| Path::new(&d).join("vtax")))
-        .or_else(|| std::env::var_os("HOME").map(|d| Path::new(&d).join(".cache/vtax")));
-    let has = |entry: &str| {
-        let entry = cache.as_ref().map(|dir| dir.join(entry));
-        entry.is_some_and(|dir| std::fs::read_dir(dir).is_ok_and(|mut files| files.next().is_some()))
-    };
+    let cache = user_cache::directory();
+    let has =
+        |entry: &str| std::fs::read_dir(cache.join(entry)).is_ok_and(|mut files| files.next().is_some());
     if !is_there("qemu-system-x86_64") && !has("qemu") {
         return Some("qemu-system-x86_64 is not installed, and the cache has none (`vtax setup`)".to_owned());
     }

@@ -227,10 +227,13 @@ impl Spawn {
         let opened = before(child.pid())
             .and_then(|()| rustix::io::write(&gate_out, &[1]).context("start", object()).map(|_| ()));
         drop(gate_out);
-        let failed = match (opened, read_report(&report_in)) {
-            (Err(e), _) => e,
-            (Ok(()), Some((stage, e))) => SysError::call(stage.text(), object(), e),
-            (Ok(()), None) => return Ok(child),
+        let failed = match opened {
+            // No report is waited for: whatever another thread starts at the moment may have the gate open as well, and the child wait on.
+            Err(e) => e,
+            Ok(()) => match read_report(&report_in) {
+                Some((stage, e)) => SysError::call(stage.text(), object(), e),
+                None => return Ok(child),
+            },
         };
         child.kill()?;
         child.wait()?;
@@ -395,5 +398,33 @@ fn write_all(writes: &[(CString, Vec<u8>)]) {
             let _ = rustix::io::write(&file, value);
             let _ = file.into_raw_fd();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Until it is another program, what another thread forks has all descriptors of this process.
+    #[test]
+    fn a_child_that_is_given_up_is_not_waited_for() {
+        let mut other = None;
+        let started = Spawn::new(Path::new("/bin/true"), ["true"]).start(|_| {
+            // SAFETY: the child makes two system calls and doesn't allocate.
+            let forked = unsafe { fork_into(Namespaces::NONE) }.context("fork", "another")?;
+            let Some(child) = forked else {
+                std::thread::sleep(Duration::from_secs(60));
+                end_process(0)
+            };
+            other = Some(PidFd::new(child.pid, child.pidfd));
+            Err(SysError::Unexpected { operation: "test", what: "refused".into() })
+        });
+        let other = other.expect("it was forked");
+        let is_there = !other.ended_within(Duration::ZERO).expect("it can be asked for");
+        other.kill_and_reap(Duration::from_secs(20)).expect("it ends");
+        assert_eq!(started.expect_err("it was refused").to_string(), "test: unexpected answer: refused");
+        assert!(is_there, "its end was waited for");
     }
 }

@@ -1,11 +1,19 @@
-//! Mutexes whose data stays usable after a thread panicked while it held them.
+//! What panics of other threads come to: mutexes whose data stays usable after a thread panicked while it held them,
+//! and threads whose panic goes on where they are waited for.
 //!
 //! The standard library marks such a mutex as poisoned. Use these functions where every update leaves the data
 //! whole, so that one thread's panic doesn't take the others along. The panic itself is still reported by the
 //! thread that had it.
 
+use std::panic::resume_unwind;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
+
+/// What a thread found; its panic goes on here.
+pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
 
 /// Locks the mutex, poisoned or not.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -62,6 +70,17 @@ mod tests {
         let guard = wait_timeout(&condition, lock(&mutex), Duration::from_millis(1));
         drop(wait_timeout_while(&condition, guard, Duration::from_secs(60), |n| *n != 2));
         assert_eq!(into_inner(mutex), 2);
+    }
+
+    #[test]
+    fn a_panic_goes_on_where_its_thread_is_waited_for() {
+        let joined = |work: fn() -> u32| {
+            let waited = || std::thread::scope(|scope| super::joined(scope.spawn(work)));
+            std::panic::catch_unwind(waited)
+        };
+        assert_eq!(joined(|| 1).ok(), Some(1));
+        let panic = joined(|| panic!("for the test")).unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"for the test"));
     }
 
     #[test]

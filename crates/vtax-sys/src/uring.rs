@@ -263,7 +263,7 @@ mod tests {
         match Ring::new(vec![file(name).into()], slots, 4096) {
             Ok(ring) => Some(ring),
             Err(error) => {
-                let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("skipped: {error}\n"));
+                let _ = crate::require::possible(Some(error));
                 None
             }
         }

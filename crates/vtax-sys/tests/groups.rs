@@ -3,6 +3,7 @@
 //! Not under the test harness, which has threads: the keeper is forked from a process with one.
 #![allow(clippy::print_stdout, reason = "a test's report")]
 
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -246,8 +247,11 @@ fn what_a_lost_keeper_leaves_is_swept() {
     let mine: Vec<_> =
         left.iter().map(|p| p.with_file_name(format!("vtax-{}-7-{namespace}", i32::MAX))).collect();
     for dir in &mine {
-        std::fs::create_dir_all(dir.join("sut")).unwrap();
+        // What begins elsewhere on this machine sweeps too, and may be first.
+        if let Err(error) = std::fs::create_dir_all(dir.join("sut")) {
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        }
     }
-    assert!(sweep().unwrap() >= mine.len());
+    sweep().unwrap();
     assert!(mine.iter().all(|d| !d.exists()));
 }

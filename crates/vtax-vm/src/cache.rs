@@ -1,14 +1,13 @@
 //! The directory where vtax keeps what is expensive to make again.
 
-use std::env;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use vtax_sys::SysError;
 use vtax_sys::locked_dir::{self, LockedDir};
+use vtax_sys::user_cache::{self, is_foreign};
 
 use crate::error::{Result, VmError};
 
@@ -22,17 +21,10 @@ pub struct Cache {
 const UNFINISHED: &str = "unfinished-";
 
 impl Cache {
-    /// `$VTAX_CACHE`, else `$XDG_CACHE_HOME/vtax`, else `~/.cache/vtax` (XDG Base Directory
-    /// Specification). Where `HOME` isn't set, or is another user's (as in `sudo -E`, and in containers), the home is the one that
-    /// `/etc/passwd` knows; where there is none, the cache is `/var/tmp/vtax-` and the user's number.
+    /// That of the user who runs vtax, where [`user_cache::directory`] says.
     #[must_use]
     pub fn of_user() -> Self {
-        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let dir = set("VTAX_CACHE")
-            .or_else(|| own_below(set("XDG_CACHE_HOME")?, "vtax"))
-            .or_else(|| own_below(set("HOME")?, ".cache/vtax"))
-            .unwrap_or_else(of_passwd);
-        Self::at(dir)
+        Self::at(user_cache::directory())
     }
 
     /// Refuses a cache that another user but root could put something into: programs run from there. One that isn't yet is
@@ -123,46 +115,6 @@ impl Cache {
     pub(crate) fn sweep(&self) {
         locked_dir::sweep(&self.dir, UNFINISHED);
     }
-}
-
-/// A path below a directory that the environment names; `None` where a directory on the way is another user's, who could put
-/// programs of his own in its place.
-fn own_below(named: PathBuf, path: &str) -> Option<PathBuf> {
-    let user = rustix::process::geteuid().as_raw();
-    let whole = named.join(path);
-    let way = whole.ancestors().take_while(|dir| dir.starts_with(&named));
-    let is_own = way.filter_map(|dir| fs::metadata(dir).ok()).all(|found| !is_foreign(found.uid(), user));
-    is_own.then_some(whole)
-}
-
-/// The cache of a user for whom no variable of the environment names a home of his own. Found once: in a user namespace a controller is
-/// another user, but it is a copy of the process that started it and has what that found.
-fn of_passwd() -> PathBuf {
-    static FOUND: OnceLock<PathBuf> = OnceLock::new();
-    let find = || {
-        let user = rustix::process::geteuid().as_raw();
-        let passwd = fs::read("/etc/passwd").unwrap_or_default();
-        match home_in(&String::from_utf8_lossy(&passwd), user).filter(|home| home.is_dir()) {
-            Some(home) => home.join(".cache/vtax"),
-            None => PathBuf::from(format!("/var/tmp/vtax-{user}")),
-        }
-    };
-    FOUND.get_or_init(find).clone()
-}
-
-/// A user's home by a text like that of `/etc/passwd` (passwd(5)).
-fn home_in(passwd: &str, user: u32) -> Option<PathBuf> {
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':').skip(2);
-        let is_its = fields.next()?.parse::<u32>().is_ok_and(|its| its == user);
-        let home = fields.nth(2).filter(|home| is_its && home.starts_with('/'));
-        home.map(PathBuf::from)
-    })
-}
-
-/// Whether a file of that owner's is another user's. Root's is as good as one's own: root can change anything.
-fn is_foreign(owner: u32, user: u32) -> bool {
-    owner != user && owner != 0
 }
 
 /// Why a directory of that owner and group isn't safe for programs of a user; `None` where it is.
@@ -271,29 +223,6 @@ mod tests {
         assert!(!dir.path().join("unfinished-1-0").exists());
         drop((alive, beside));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_home_is_found_by_the_users_number() {
-        let passwd =
-            "root:x:0:0:root:/root:/bin/sh\nshort:x:7\na:x:1000:100:A,,:/home/a:/bin/sh\nb:x:8:8::none:\n";
-        assert_eq!(home_in(passwd, 1000), Some(PathBuf::from("/home/a")));
-        assert_eq!(home_in(passwd, 0), Some(PathBuf::from("/root")));
-        for user in [7, 8, 100] {
-            assert_eq!(home_in(passwd, user), None);
-        }
-    }
-
-    #[test]
-    fn a_home_of_another_user_is_none_to_keep_programs_in() {
-        let dir = tempfile::tempdir().unwrap();
-        let named = dir.path().to_owned();
-        assert_eq!(own_below(named.clone(), ".cache/vtax"), Some(dir.path().join(".cache/vtax")));
-        if rustix::process::geteuid().is_root() {
-            // Only root can make a directory another user's.
-            std::os::unix::fs::chown(&named, Some(1000), None).unwrap();
-            assert_eq!(own_below(named, ".cache/vtax"), None);
-        }
     }
 
     #[test]

@@ -139,7 +139,7 @@ mod tests {
         ];
         for (program, args, format) in builds {
             let Some(mut bytes) = compressed_by(program, args, &sample) else {
-                eprintln!("skipped: {program} is not installed");
+                let _ = vtax_sys::require::possible(Some(format!("{program} is not installed")));
                 continue;
             };
             assert_eq!(Format::of(&bytes), format, "{program}");

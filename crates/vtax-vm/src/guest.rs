@@ -48,8 +48,7 @@ pub enum GuestRoot {
 
 impl GuestRoot {
     /// Whether a guest with it can be copied to another QEMU.
-    #[must_use]
-    pub const fn can_migrate(&self) -> bool {
+    pub(crate) const fn can_migrate(&self) -> bool {
         !matches!(self, Self::Host)
     }
 

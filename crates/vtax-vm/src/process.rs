@@ -19,6 +19,8 @@ use crate::error::Evidence;
 
 /// How much of the console and of stderr is kept.
 const KEPT_BYTES: usize = 64 << 10;
+/// How long a killed QEMU may take to be gone: the kernel takes its memory back first.
+pub(crate) const GONE_WITHIN: Duration = Duration::from_secs(20);
 /// How many lines of each an error shows.
 const SHOWN_LINES: usize = 12;
 /// How far from the console's end an error looks for the beginning of what the kernel says as it dies.
@@ -180,13 +182,17 @@ impl Process {
         }
     }
 
-    /// Kills QEMU and waits until it is gone.
-    pub(crate) fn kill(&mut self) {
+    /// Kills QEMU and waits until it is gone. False where it still isn't after [`GONE_WITHIN`], as one isn't that waits for a disk which
+    /// doesn't answer: whoever watches it then waits on alone.
+    pub(crate) fn kill(&mut self) -> bool {
+        let Some(watcher) = self.watcher.take() else { return self.ended_within(Duration::ZERO) };
         // Fails only where it has ended already.
         let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
-        if let Some(watcher) = self.watcher.take() {
+        let gone = self.ended_within(GONE_WITHIN);
+        if gone {
             let _ = watcher.join();
         }
+        gone
     }
 }
 
@@ -353,6 +359,14 @@ mod tests {
         let pid = process.pid();
         drop(process);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn it_is_killed_once() {
+        let (mut process, _console) = shell("exec sleep 60");
+        assert!(process.kill());
+        assert!(process.wait_for(Instant::now(), Seen::status).is_some(), "its end was seen to the end");
+        assert!(process.kill(), "it is gone");
     }
 
     #[test]

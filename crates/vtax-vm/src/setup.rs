@@ -59,8 +59,7 @@ impl Package {
     }
 
     /// Whether none of its programs is there.
-    #[must_use]
-    pub fn is_missing(&self) -> bool {
+    fn is_missing(&self) -> bool {
         let path = std::env::var_os("PATH").unwrap_or_default();
         // Daemons are in sbin, which an ordinary user's PATH often lacks.
         let places: Vec<_> = std::env::split_paths(&path)

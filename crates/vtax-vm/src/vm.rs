@@ -17,7 +17,7 @@ use vtax_units::{Bytes, CpuSet};
 use crate::contract::{DISK_KEY, RAID5_KEY};
 use crate::error::{Evidence, Result, VmError};
 use crate::guest::GuestTemplate;
-use crate::process::{CpuMeter, Process, Seen};
+use crate::process::{CpuMeter, GONE_WITHIN, Process, Seen};
 use crate::qemu::{self, Card, Machine, NodeDevices, Qemu, VmDiskOptions, VmNicModel, VmNicOptions};
 use crate::qmp::{EventHandler, Holder, Orders, Qmp, QmpEvent};
 
@@ -459,13 +459,16 @@ impl Vm {
         actual.map(Bytes).ok_or_else(|| self.failure("its balloon doesn't say how much it left"))
     }
 
-    /// Ends QEMU at once, cleanly where it answers. The guest isn't asked: it has nothing to save.
-    pub fn quit(mut self) {
+    /// Ends QEMU at once, cleanly where it answers; why not, where it can't even be killed. The guest isn't asked: it has nothing to save.
+    pub fn quit(mut self) -> Option<VmError> {
         let asked = self.qmp.execute("quit", Value::Null, QUIT_PATIENCE);
         if asked.is_ok() {
             self.process.wait_for(Instant::now() + QUIT_PATIENCE, Seen::status);
         }
-        self.process.kill();
+        if self.process.kill() {
+            return None;
+        }
+        Some(self.failure(format!("QEMU is still there {} s after it was killed", GONE_WITHIN.as_secs())))
     }
 }
 

@@ -31,14 +31,19 @@ fn the_accelerator_is_decided_in_seconds_once_and_then_at_once() {
         (accel::prove(&qemu, &kernel, &cache, refresh).unwrap(), started.elapsed())
     };
     let (first, took) = timed(false);
-    // 4 s for the kernel, the rest for a host that is busy with something else.
+    // 4 s for the kernel, and 20 s more on a host that is busy with something else.
     assert!(took < Duration::from_secs(40), "{took:?}");
     assert!(!first.cached);
+    let kvm_was_tried = std::fs::File::open("/dev/kvm").is_ok();
+    let is_kept = |name: &str| dir.path().join(name).exists();
+    if kvm_was_tried && !["accelerator.json", "accelerator-private.json"].into_iter().any(is_kept) {
+        assert!(first.kvm_unusable.is_some(), "only a failure may be chance");
+        return;
+    }
     let (second, took) = timed(false);
     assert_eq!((second.accelerator, &second.kvm_unusable), (first.accelerator, &first.kvm_unusable));
     // No kernel was booted for it.
     assert!(took < Duration::from_secs(4), "{took:?}");
-    let kvm_was_tried = std::fs::File::open("/dev/kvm").is_ok();
     assert_eq!(second.cached, kvm_was_tried);
     match second.kvm_unusable {
         Some(reason) => {

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, mount};
+use vtax_sys::mount::EXT4_ARGUMENTS;
 use vtax_vm::contract::DISK_PLACE;
 
 use super::error::GuestError;
@@ -29,10 +30,7 @@ pub(super) fn prepare(kind: &str, members: Option<&str>) -> Result<(), GuestErro
     if kind != "ext4" {
         return Err(failed(format!("`{kind}` is not known")));
     }
-    // Nothing is left to be done later, behind the back of a measurement.
-    let whole = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
-    let arguments = ["-q", "-F", "-m", "0", "-E", whole];
-    run("mkfs.ext4", "e2fsprogs", &arguments, &[disk.as_path()]).map_err(failed)?;
+    run("mkfs.ext4", "e2fsprogs", &EXT4_ARGUMENTS, &[disk.as_path()]).map_err(failed)?;
     fs::create_dir_all(DISK_PLACE).map_err(GuestError::call("create directory", DISK_PLACE))?;
     mount(disk.as_path(), DISK_PLACE, kind, MountFlags::NOSUID | MountFlags::NODEV, None)
         .map_err(GuestError::call("mount", disk.display().to_string()))

@@ -22,6 +22,8 @@ use crate::pidfd::{PidFd, ProcessExit};
 
 /// How long the keeper tries to remove what is busy.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Exit code of a keeper that could not become one.
+const NEVER_KEPT: u8 = 2;
 
 /// The keeper, held by the front process and (as a copy) by the controller.
 #[derive(Debug)]
@@ -86,9 +88,11 @@ impl Keeper {
         self.life = None;
         match self.process.wait()? {
             ended if ended.success() => return Ok(()),
-            ProcessExit::Exited(_) => {}
-            // It can't do it any more.
-            ProcessExit::Signalled(_) | ProcessExit::Unknown => return groups.remove(PATIENCE),
+            ProcessExit::Exited(code) if code != i32::from(NEVER_KEPT) => {}
+            // It can't do it any more, or never could.
+            ProcessExit::Exited(_) | ProcessExit::Signalled(_) | ProcessExit::Unknown => {
+                return groups.remove(PATIENCE);
+            }
         }
         Err(SysError::TimedOut {
             operation: "remove control group",
@@ -133,9 +137,12 @@ impl Identity {
 }
 
 fn keep(end: &OwnedFd, groups: &RunGroups) -> ! {
-    let settled = settle(end);
+    if settle(end).is_err() {
+        // The groups are in use. Who started it removes them.
+        end_process(NEVER_KEPT);
+    }
     let mut controller = None;
-    while settled.is_ok() {
+    loop {
         let mut told = [0_u8; Identity::BYTES];
         match rustix::io::read(end, &mut told) {
             Ok(Identity::BYTES) => controller = Identity::from_bytes(told).hold(),
@@ -166,7 +173,24 @@ fn settle(end: &OwnedFd) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::spawn::Spawn;
+
+    #[test]
+    fn a_keeper_that_never_kept_leaves_the_groups_to_who_started_it() {
+        let finished = |code: u8| {
+            let script = format!("exit {code}");
+            let process = Spawn::new(Path::new("/bin/sh"), ["sh", "-c", &script]).start(|_| Ok(()));
+            let keeper = Keeper { life: None, process: process.expect("a shell") };
+            // None of them is there.
+            keeper.finish(&RunGroups::of_this_process())
+        };
+        finished(0).expect("it has removed them");
+        finished(NEVER_KEPT).expect("they are removed here");
+        assert!(finished(1).is_err(), "it could not remove them");
+    }
 
     #[test]
     fn a_process_is_known_by_more_than_its_id() {

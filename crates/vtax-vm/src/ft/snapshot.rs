@@ -4,7 +4,7 @@
 //! for the rest. What arrives is kept in memory on the other side instead of being loaded at once.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use rustix::fs::MemfdFlags;
 use rustix::net::Shutdown;
 use rustix::net::sockopt::Timeout;
 use serde_json::{Value, json};
+use vtax_sys::sync::joined;
 
 use super::disk::ReplicatedDisk;
 use super::protection::{self, LIVE_WITHIN, STILL_MS, UNLIMITED, announce};
@@ -56,7 +57,7 @@ pub fn take(primary: &Replica, secondary: &Replica, streams: (OwnedFd, OwnedFd))
             // A host that died with its cables says no good-bye.
             let _ = rustix::net::shutdown(&far, Shutdown::Both);
         }
-        let kept = keep.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let kept = joined(keep);
         sent.and_then(|(when, disk)| Ok((when, disk, kept.map_err(VmError::io("keep", "snapshot"))?)))
     });
     let (when, disk, bytes) = kept?;
@@ -138,25 +139,34 @@ pub fn restore(target: &Replica, snapshot: &Snapshot) -> Result<()> {
         own.copy_from(kept)?;
     }
     protection::set_plain(target)?;
-    let (ours, theirs) = UnixStream::pair().map_err(VmError::io("create", "socket"))?;
-    let mut state = snapshot.state.try_clone().map_err(VmError::io("duplicate", "snapshot"))?;
-    std::thread::scope(|scope| {
-        // Ends with the state, or with the target.
-        let feed = scope.spawn(move || {
-            state.seek(SeekFrom::Start(0))?;
-            let mut ours = ours;
-            io::copy(&mut state, &mut ours)?;
-            ours.flush()
-        });
-        let loaded = load(target, theirs.into());
-        match feed.join() {
-            // QEMU's own words tell more than a broken pipe does.
-            Ok(fed) => loaded.and(fed.map_err(VmError::io("hand over", "snapshot"))),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })?;
+    let state = snapshot.state.try_clone().map_err(VmError::io("duplicate", "snapshot"))?;
+    feed(state, |stream| load(target, stream))?;
     announce(target);
     Ok(())
+}
+
+/// Hands a state over by a stream from whose other end `load` has it loaded.
+fn feed(mut state: File, load: impl FnOnce(OwnedFd) -> Result<()>) -> Result<()> {
+    let (ours, theirs) = UnixStream::pair().map_err(VmError::io("create", "socket"))?;
+    let mut feeding = ours.try_clone().map_err(VmError::io("duplicate", "socket"))?;
+    std::thread::scope(|scope| {
+        // Ends with the state, or with whoever reads it.
+        let feed = scope.spawn(move || -> io::Result<()> {
+            state.seek(SeekFrom::Start(0))?;
+            io::copy(&mut state, &mut feeding)?;
+            // This end is open elsewhere, too, so its end has to be said.
+            let _ = feeding.shutdown(std::net::Shutdown::Write);
+            Ok(())
+        });
+        let loaded = load(theirs.into());
+        if loaded.is_err() {
+            // QEMU may have the other end without reading it.
+            let _ = ours.shutdown(std::net::Shutdown::Both);
+        }
+        let fed = joined(feed);
+        // QEMU's own words tell more than a broken pipe does.
+        loaded.and(fed.map_err(VmError::io("hand over", "snapshot")))
+    })
 }
 
 fn load(target: &Replica, stream: OwnedFd) -> Result<()> {
@@ -172,4 +182,50 @@ fn load(target: &Replica, stream: OwnedFd) -> Result<()> {
         std::thread::sleep(PAUSE);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// More than a stream holds.
+    fn state() -> (File, Vec<u8>) {
+        let mut file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..=255).cycle().take(4 << 20).collect();
+        file.write_all(&bytes).unwrap();
+        (file, bytes)
+    }
+
+    #[test]
+    fn a_state_comes_whole_and_to_its_end() {
+        let (file, bytes) = state();
+        let mut read = Vec::new();
+        let all = |stream: OwnedFd| {
+            UnixStream::from(stream).read_to_end(&mut read).map(drop).map_err(VmError::io("read", "state"))
+        };
+        feed(file, all).unwrap();
+        assert!(read == bytes, "{} bytes of {}", read.len(), bytes.len());
+    }
+
+    /// QEMU takes the stream's descriptor before it refuses to load what comes by it.
+    #[test]
+    fn a_stream_that_nobody_reads_is_given_up() {
+        let (file, _) = state();
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            let mut kept = None;
+            let refused = |stream| {
+                kept = Some(stream);
+                Err(VmError::Pair { operation: "go on from a snapshot", reason: "refused".to_owned() })
+            };
+            let fed = feed(file, refused).map_err(|e| e.to_string());
+            drop(kept);
+            tell.send(fed)
+        });
+        let fed = told.recv_timeout(Duration::from_secs(60)).expect("it ends");
+        assert!(fed.unwrap_err().ends_with("refused"));
+    }
 }

@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use vtax_units::hex;
 
 use crate::error::{Result, VmError};
 
@@ -126,7 +127,7 @@ impl Tree {
             digest.update([0]);
             numbers.iter().for_each(|number: &u64| digest.update(number.to_le_bytes()));
         }
-        digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        hex(&digest.finalize()[..16])
     }
 
     /// Files, directories and links.

@@ -111,12 +111,11 @@ impl Qemu {
 
     /// Whether it is of a version whose checkpoints are known to be sound also under emulation.
     /// 7.2 deadlocks and damages memory, 10.0 never gets to its first checkpoint or stalls.
-    #[must_use]
-    pub fn new_enough_for_pairs(&self) -> bool {
+    pub(crate) fn new_enough_for_pairs(&self) -> bool {
         self.number().is_some_and(|number| number >= Self::FIRST_FOR_PAIRS)
     }
 
-    /// The first version that [`new_enough_for_pairs`](Self::new_enough_for_pairs).
+    /// The first version that is new enough for pairs.
     pub const FIRST_FOR_PAIRS: (u32, u32) = (11, 1);
 
     /// Major and minor version; `None` where the version line is unusual.
@@ -152,7 +151,6 @@ mod tests {
 
     #[test]
     fn a_private_copy_stands_in_for_what_is_not_installed() {
-        use std::os::unix::fs::PermissionsExt as _;
         let none = || VmError::NoQemu { reason: "none in PATH".into() };
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::at(directory.path());
@@ -164,8 +162,10 @@ mod tests {
         // Started by its own loader, which tells the version here.
         let loader = Qemu::place(&cache).join("usr/lib64/ld-linux-x86-64.so.2");
         std::fs::create_dir_all(loader.parent().unwrap()).unwrap();
-        std::fs::write(&loader, "#!/bin/sh\necho QEMU emulator version 11.1.3\n").unwrap();
-        std::fs::set_permissions(&loader, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // By another process: one that this process has open for writing may be kept so by what other tests start, and can't be
+        // run meanwhile.
+        let write = "printf '#!/bin/sh\necho QEMU emulator version 11.1.3\n' >\"$1\" && chmod 755 \"$1\"";
+        assert!(Command::new("sh").args(["-c", write, "sh"]).arg(&loader).status().unwrap().success());
         let qemu = Qemu::private_instead(none(), &cache).unwrap();
         assert_eq!((qemu.number(), qemu.unpacked_in), (Some((11, 1)), Some(Qemu::place(&cache))));
     }
