@@ -435,7 +435,11 @@ impl Fabric {
     /// # Errors
     ///
     /// Where the switch is full or `/dev/net/tun` may not be used.
-    pub fn vm_port(&mut self, switch: &mut Switch, properties: LinkProperties) -> Result<(VmPort, IpAddr)> {
+    pub(crate) fn vm_port(
+        &mut self,
+        switch: &mut Switch,
+        properties: LinkProperties,
+    ) -> Result<(VmPort, IpAddr)> {
         self.vm_port_for(switch, properties, (NicModel::default(), NicTuning::USUAL))
     }
 
@@ -494,7 +498,7 @@ impl Fabric {
     /// # Errors
     ///
     /// Where a switch is full or the kernel refuses.
-    pub fn uplink(
+    pub(crate) fn uplink(
         &mut self,
         one: &mut Switch,
         other: &mut Switch,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vtax_agent::streams::Streams;
 use vtax_sys::cgroup::{NodeGroup, RunGroups};
 use vtax_sys::netlink::{Netlink, set_up};
-use vtax_sys::{NetNs, sched, sysctl};
+use vtax_sys::{NetNs, sysctl};
 use vtax_units::Bytes;
 use vtax_vm::{GuestTemplate, Uml};
 
@@ -217,28 +217,6 @@ impl Lab {
         self.options.streams.as_deref()
     }
 
-    /// Builds many native nodes, several at a time. The first error ends it, and with it the nodes
-    /// that were built.
-    ///
-    /// # Errors
-    ///
-    /// As [`add_native_node`](Self::add_native_node).
-    pub fn add_native_nodes(&self, specs: &[NodeSpec]) -> Result<Vec<Node>> {
-        let workers = sched::allowed_cpus().map_or(1, |c| c.len()).clamp(1, 8);
-        let share = specs.len().div_ceil(workers).max(1);
-        let build =
-            |part: &[NodeSpec]| part.iter().map(|s| self.add_native_node(s)).collect::<Result<Vec<_>>>();
-        let parts: Vec<Result<Vec<Node>>> = std::thread::scope(|scope| {
-            let running: Vec<_> = specs.chunks(share).map(|part| scope.spawn(move || build(part))).collect();
-            running.into_iter().map(|r| r.join().unwrap_or_else(|p| std::panic::resume_unwind(p))).collect()
-        });
-        let mut nodes = Vec::with_capacity(specs.len());
-        for part in parts {
-            nodes.extend(part?);
-        }
-        Ok(nodes)
-    }
-
     /// A directory for files of this lab's; it ends with the controller.
     pub(crate) fn scratch(&mut self) -> Result<&std::path::Path> {
         let scratch = match self.scratch.take() {
@@ -280,7 +258,7 @@ impl Lab {
     ///
     /// [`LabError::NoContainers`] where none can be run, [`LabError::Runtime`] where this one is
     /// refused.
-    pub fn add_container_node(&mut self, spec: &NodeSpec) -> Result<Node> {
+    pub(crate) fn add_container_node(&mut self, spec: &NodeSpec) -> Result<Node> {
         let (agent, groups) = (self.agent.clone(), self.options.groups.clone());
         nodes::container::start(self.containers()?, &agent, groups.as_ref(), spec)
     }
@@ -321,7 +299,7 @@ impl Lab {
     /// # Errors
     ///
     /// Where there is no guest to boot or QEMU doesn't start.
-    pub fn add_vm_node(&self, spec: &NodeSpec, vcpus: u32, ports: Vec<VmPort>) -> Result<Node> {
+    pub(crate) fn add_vm_node(&self, spec: &NodeSpec, vcpus: u32, ports: Vec<VmPort>) -> Result<Node> {
         let groups = match spec.memory_in {
             Some(_) => self.shared_memory_groups.as_ref(),
             None => self.groups(),

@@ -20,6 +20,7 @@ use crate::disk::Disk;
 use crate::error::{LabError, OnPath, Result, While};
 use crate::ft::{FtPair, Outcome};
 use crate::process_io::tail;
+use crate::remote::Beating;
 
 /// How long a killed process may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
@@ -37,8 +38,9 @@ pub(crate) enum Host {
     Uml(PidFd),
     /// A virtual machine on one of several emulated hosts.
     Pair(Box<FtPair>),
-    /// Another machine; the end of what carries its stream ends the agent there.
-    Remote(Carrier),
+    /// Another machine; the end of what carries its stream ends the agent there. Until the stream is taken the agent is told that this
+    /// end is there.
+    Remote(Carrier, Option<Beating>),
 }
 
 /// What ends a node from another thread.
@@ -100,7 +102,7 @@ impl Node {
             Some(Host::Container(_)) => "container",
             Some(Host::Vm(_) | Host::Pair(_)) => "vm",
             Some(Host::Uml(_)) => "uml",
-            Some(Host::Remote(_)) => "remote",
+            Some(Host::Remote(..)) => "remote",
             _ => "native",
         }
     }
@@ -108,11 +110,14 @@ impl Node {
     /// Whether it is on this machine.
     #[must_use]
     pub const fn is_here(&self) -> bool {
-        !matches!(&self.host, Some(Host::Remote(_)))
+        !matches!(&self.host, Some(Host::Remote(..)))
     }
 
-    /// The stream to the agent; can be taken once.
-    pub const fn take_channel(&mut self) -> Option<OwnedFd> {
+    /// The stream to the agent; can be taken once. Who takes it says from now on to an agent on another machine that this end is there.
+    pub fn take_channel(&mut self) -> Option<OwnedFd> {
+        if let Some(Host::Remote(_, beating)) = &mut self.host {
+            *beating = None;
+        }
         self.channel.take()
     }
 
@@ -148,7 +153,7 @@ impl Node {
             Some(Host::Container(container)) => container.pid(),
             Some(Host::Vm(vm)) => vm.pid().cast_signed(),
             Some(Host::Pair(pair)) => pair.pids()[0].map_or(0, u32::cast_signed),
-            Some(Host::Remote(_)) | None => 0,
+            Some(Host::Remote(..)) | None => 0,
         }
     }
 
@@ -156,7 +161,7 @@ impl Node {
     #[must_use]
     pub fn ender(&self) -> Option<Ender> {
         match &self.host {
-            Some(Host::Remote(carrier)) => carrier.ender().ok().map(Ender::Carrier),
+            Some(Host::Remote(carrier, _)) => carrier.ender().ok().map(Ender::Carrier),
             _ => PidFd::open(self.pid()).ok().map(Ender::Process),
         }
     }
@@ -288,9 +293,14 @@ impl Node {
                 errors.extend(gone.during(|| format!("end node {}", self.name())).err());
             }
             Some(Host::Container(container)) => errors.extend(container.destroy(GONE_WITHIN)),
-            Some(Host::Vm(vm)) => vm.quit(),
+            Some(Host::Vm(vm)) => {
+                let left = vm.quit().map(|source| LabError::Vm { node: self.name().to_owned(), source });
+                errors.extend(left);
+            }
             Some(Host::Pair(pair)) => drop(pair),
-            Some(Host::Remote(carrier)) => {
+            Some(Host::Remote(carrier, beating)) => {
+                // It has the stream open, too.
+                drop(beating);
                 // The agent there ends with its stream, and its files with it; the stream's end tells when. However it ended, it
                 // is over: what went wrong was seen before.
                 let _ = carrier.ended_within(GONE_WITHIN);
@@ -321,7 +331,7 @@ impl Node {
         match &self.host {
             None => Ok(false),
             Some(Host::Process(process) | Host::Uml(process)) => Ok(!ended(process)?),
-            Some(Host::Remote(carrier)) => Ok(carrier.ended_within(Duration::ZERO).is_none()),
+            Some(Host::Remote(carrier, _)) => Ok(carrier.ended_within(Duration::ZERO).is_none()),
             Some(Host::Container(container)) => Ok(!ended(container.process())?),
             Some(Host::Vm(vm)) => Ok(vm.ended().is_none()),
             Some(Host::Pair(pair)) => Ok(pair.outcome() == Outcome::Running),

@@ -18,6 +18,7 @@ use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::ControllerOptions;
 use vtax_sys::require::{Need, complete, need};
 use vtax_testkit::build_undisturbed;
+use vtax_testkit::programs::Killed;
 use vtax_testkit::residue::Snapshot;
 use vtax_testkit::star::{measure_star, time_star};
 use vtax_units::{BitRate, Bytes};
@@ -224,9 +225,9 @@ fn a_gigabit_is_a_gigabit(lab: &mut Lab) {
 }
 
 fn nodes_are_worlds_of_their_own(lab: &mut Lab) {
-    std::fs::write("/tmp/vtax-seen-outside", "").unwrap();
+    // Not seen inside.
+    let _outside = tempfile::tempdir_in("/tmp").unwrap();
     let mut testbed = lab.build(&spec(EnvironmentKind::Native, PathKind::Bridge, None)).unwrap();
-    std::fs::remove_file("/tmp/vtax-seen-outside").unwrap();
     let mut sut = Talk::to(&mut testbed.the_sut_mut().node);
     assert_eq!(sut.ask("hostname"), "sut");
     assert_eq!(sut.ask("ls -A /tmp /run"), "/run:\n\n/tmp:");
@@ -333,17 +334,19 @@ fn busy_front() {
 }
 
 fn killed_at_any_moment_leaves_nothing() {
-    let before = Snapshot::take();
-    for round in 0..20_u64 {
-        let program = std::env::current_exe().unwrap();
-        let mut front = std::process::Command::new(program).arg("front").spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(29 * round));
-        front.kill().unwrap();
-        front.wait().unwrap();
+    let program = std::env::current_exe().unwrap();
+    let before = Snapshot::take_with(&program);
+    for round in 0..=20_u64 {
+        let front = std::process::Command::new(&program).arg("front").spawn().map(Killed::new).unwrap();
+        match round {
+            20 => until_nodes_are_found(&before, &program),
+            _ => std::thread::sleep(Duration::from_millis(29 * round)),
+        }
+        drop(front);
     }
     let until = Instant::now() + Duration::from_secs(15);
     loop {
-        let left = Snapshot::take().since(&before);
+        let left = Snapshot::take_with(&program).since(&before);
         let mine: Vec<_> = left.iter().filter(|(kind, what)| is_from_here(kind, what)).collect();
         if mine.is_empty() {
             break;
@@ -351,7 +354,22 @@ fn killed_at_any_moment_leaves_nothing() {
         assert!(Instant::now() < until, "left behind: {mine:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
-    println!("20 kills at different moments left nothing behind");
+    println!("21 kills at different moments left nothing behind");
+}
+
+/// Waits until nodes of a front's testbed are found: what isn't found while it is there isn't missed afterwards.
+fn until_nodes_are_found(before: &Snapshot, program: &Path) {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let there = Snapshot::take_with(program).since(before);
+        let processes = there.iter().filter(|(kind, what)| *kind == "process" && is_from_here(kind, what));
+        // More than the front process, its controller, and the keeper of its control groups.
+        if processes.count() > 3 {
+            return;
+        }
+        assert!(Instant::now() < until, "no node is found among\n{there}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Others may work on this machine: only what carries this test's names counts.

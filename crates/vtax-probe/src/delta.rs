@@ -1,8 +1,8 @@
-//! The difference of two snapshots: CPU times by category and rates.
+//! The difference of two snapshots: CPU times by category, and counters.
 
 use vtax_units::Nanos;
 
-use crate::types::{CpuTimes, InterfaceCounters, Snapshot, TaskTimes};
+use crate::types::{CpuTimes, Snapshot, TaskTimes};
 
 /// Two snapshots of the same probe, the earlier first.
 #[derive(Debug, Clone, Copy)]
@@ -119,25 +119,6 @@ pub fn cpu_times(interval: Interval<'_>) -> impl Iterator<Item = CpuTimes> {
     })
 }
 
-/// Everything of one interface, per second.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct InterfaceRates {
-    /// Name.
-    pub name: String,
-    /// Bytes received per second.
-    pub rx_bytes: f64,
-    /// Packets received per second.
-    pub rx_packets: f64,
-    /// Packets dropped on receipt per second.
-    pub rx_dropped: f64,
-    /// Bytes sent per second.
-    pub tx_bytes: f64,
-    /// Packets sent per second.
-    pub tx_packets: f64,
-    /// Packets dropped on sending per second.
-    pub tx_dropped: f64,
-}
-
 /// The difference of two counters.
 ///
 /// A counter that fell has wrapped at 32 bits where that is the smaller step (drivers with 32-bit
@@ -150,30 +131,4 @@ pub fn counter(start: u64, end: u64) -> u64 {
         None if start < TURN && end + TURN - start < TURN / 2 => end + TURN - start,
         None => end,
     }
-}
-
-fn per_second(start: u64, end: u64, elapsed: Nanos) -> f64 {
-    match elapsed.0 {
-        0 => 0.0,
-        _ => counter(start, end) as f64 / elapsed.as_secs_f64(),
-    }
-}
-
-/// Rates of every interface there is at the end; one that came in between counts from zero.
-pub fn interface_rates(interval: Interval<'_>) -> impl Iterator<Item = InterfaceRates> {
-    let elapsed = interval.elapsed();
-    interval.end.interfaces.iter().map(move |end| {
-        let zero = InterfaceCounters::default();
-        let start = interval.start.interfaces.iter().find(|i| i.name == end.name).unwrap_or(&zero);
-        let rate = |of: fn(&InterfaceCounters) -> u64| per_second(of(start), of(end), elapsed);
-        InterfaceRates {
-            name: end.name.clone(),
-            rx_bytes: rate(|i| i.rx_bytes),
-            rx_packets: rate(|i| i.rx_packets),
-            rx_dropped: rate(|i| i.rx_dropped),
-            tx_bytes: rate(|i| i.tx_bytes),
-            tx_packets: rate(|i| i.tx_packets),
-            tx_dropped: rate(|i| i.tx_dropped),
-        }
-    })
 }

@@ -76,7 +76,7 @@ fn mean(files: &[PathBuf]) -> Option<u64> {
 /// How much slower the last third was than the first, as a share; negative for a rise, 0 below three
 /// samples.
 #[must_use]
-pub fn drop_over_time(samples: &[u64]) -> f64 {
+pub(crate) fn drop_over_time(samples: &[u64]) -> f64 {
     let third = samples.len() / 3;
     let mean = |part: &[u64]| part.iter().map(|f| *f as f64).sum::<f64>() / part.len() as f64;
     match third {

@@ -243,8 +243,11 @@ fn virtual_machine(
         for part in &mut inner {
             *part = u64::try_from(u128::from(*part) * got / inside).unwrap_or(u64::MAX);
         }
-        // What rounding down left over.
-        inner[3] = add([inner[3], vcpu_total.saturating_sub(add(inner))]);
+        // What rounding down left over goes where it is least of all, so that it makes no layer of its own.
+        let over = vcpu_total.saturating_sub(add(inner));
+        if let Some(largest) = inner.iter_mut().max() {
+            *largest = add([*largest, over]);
+        }
         // Ticks alone make a difference of a few.
         if inside - got > got / 100 {
             let seconds = |ns: u128| ns as f64 / 1e9;

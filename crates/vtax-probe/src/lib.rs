@@ -1,7 +1,7 @@
 //! Samplers of CPU, memory, network and disk over time.
 //!
 //! [`Probe`] takes a [`Snapshot`] of cumulative counters, [`Sampler`] takes them at an interval,
-//! [`delta`] turns two into times and rates, [`layers`] into the breakdown of CPU time by layer,
+//! [`delta`] turns two into times, [`layers`] into the breakdown of CPU time by layer,
 //! [`noise`] says what else happened on the host, and [`others`] who else was busy there. What each figure means and where it is
 //! blind is in docs/probes.md.
 
@@ -19,7 +19,7 @@ mod types;
 mod workers;
 
 pub use error::ProbeError;
-pub use frequency::{FrequencyWatch, drop_over_time};
+pub use frequency::FrequencyWatch;
 pub use probe::{Probe, Scope};
 pub use sampler::{Sampler, Samples};
 pub use types::*;

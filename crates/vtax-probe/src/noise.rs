@@ -16,15 +16,15 @@ use crate::probe::{Probe, Scope};
 use crate::tasks::{optional, read_file};
 use crate::types::Snapshot;
 
-/// Stolen time worth telling: 1 % of the SUT's CPUs. A hypervisor that takes more shifts medians
+/// Stolen time worth telling: 1 % of the time in which the SUT's CPUs were wanted. A hypervisor that takes more shifts medians
 /// by as much as the taxes of interest.
 pub const STEAL_SHARE: f64 = 0.01;
 /// Others' CPU time worth telling: 3 % of the SUT's CPUs, above what tick-based accounting errs by.
 pub const FOREIGN_SHARE: f64 = 0.03;
 /// A drop of clock frequency worth telling: 5 %.
-pub const FREQUENCY_DROP: f64 = 0.05;
+const FREQUENCY_DROP: f64 = 0.05;
 /// Share of the time that tasks waited for memory worth telling: 1 %.
-pub const MEMORY_WAIT_SHARE: f64 = 0.01;
+const MEMORY_WAIT_SHARE: f64 = 0.01;
 /// With less than this share of its memory available, a host is short of it; above, tasks that wait for
 /// memory have met a limit of their own.
 const SHORT_OF_MEMORY: f64 = 0.10;
@@ -167,8 +167,14 @@ fn sum(values: &[u64]) -> Option<u64> {
 pub struct Disturbance {
     /// Time of all the SUT's CPUs together that the shares are of.
     pub time: Nanos,
-    /// Share of the SUT's CPU time that the hypervisor above the host took.
+    /// Share of the time in which the SUT's CPUs were wanted, by whomever, that the hypervisor above the host took.
+    ///
+    /// A CPU that nobody wants has nothing stolen. As a share of all time, what a hypervisor takes would seem to grow with what a
+    /// system needs, and the more a system costs, the more of its trials would not count.
     pub steal: f64,
+    /// Time that it took.
+    #[serde(default)]
+    pub stolen: Nanos,
     /// Share of the SUT's CPU time that went to tasks that are not ours.
     pub foreign: f64,
     /// Pages that went to or came from swap.
@@ -228,7 +234,8 @@ pub fn disturbance(start: &HostState, end: &HostState, sut_cpus: &CpuSet, ours: 
         memory_wait: waited(start.memory_waits, end.memory_waits),
         disk_wait: waited(start.disk_waits, end.disk_waits),
         short_of_memory: (memory.available_bytes as f64) < memory.total_bytes as f64 * SHORT_OF_MEMORY,
-        steal: share(steal),
+        steal: if steal == 0 { 0.0 } else { steal as f64 / busy.saturating_add(steal) as f64 },
+        stolen: Nanos(steal),
         foreign: share(busy.saturating_sub(ours.0)),
         swapped_pages: swapped,
         throttles,
@@ -292,7 +299,8 @@ fn reasons(found: &Disturbance) -> Vec<String> {
     let mut reasons = Vec::new();
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     if found.steal > STEAL_SHARE {
-        reasons.push(format!("a hypervisor took {} of the SUT's CPUs", percent(found.steal)));
+        let share = percent(found.steal);
+        reasons.push(format!("a hypervisor took {share} of the time in which the SUT's CPUs were wanted"));
     }
     if found.foreign > FOREIGN_SHARE {
         reasons.push(format!("other processes used {} of the SUT's CPUs", percent(found.foreign)));

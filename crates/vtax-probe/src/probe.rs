@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use vtax_sys::sched::monotonic;
 use vtax_units::Nanos;
 
 use crate::error::ProbeError;
@@ -124,7 +124,7 @@ impl Probe {
     /// [`ProbeError::Read`] where `/proc/stat` can't be read, [`ProbeError::Gone`] where the scope
     /// is a process's threads and it has ended. Anything else that is missing is left out.
     pub fn snapshot(&mut self) -> Result<Snapshot, ProbeError> {
-        let mut snapshot = Snapshot { at: now(), ..Snapshot::default() };
+        let mut snapshot = Snapshot { at: monotonic(), ..Snapshot::default() };
         let text = read_file(&self.stat, &mut self.buffer)
             .map_err(|source| ProbeError::Read { path: self.proc.join("stat"), source })?;
         parse::cpus(text, tick(), &mut snapshot.cpus);
@@ -254,10 +254,4 @@ fn ended_threads(living: &[TaskTimes], all: Nanos, system: Nanos) -> Option<Task
         system: Nanos(system),
         ..TaskTimes::default()
     })
-}
-
-fn now() -> Nanos {
-    let t = clock_gettime(ClockId::Monotonic);
-    let (secs, nanos) = (u64::try_from(t.tv_sec).unwrap_or(0), u64::try_from(t.tv_nsec).unwrap_or(0));
-    Nanos(secs * 1_000_000_000 + nanos)
 }

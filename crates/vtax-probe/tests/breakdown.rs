@@ -182,6 +182,22 @@ fn a_guest_that_accounted_more_than_it_got_is_scaled_down() {
     );
 }
 
+/// A nanosecond was "the rest of the guest".
+#[test]
+fn what_rounding_leaves_over_makes_no_layer() {
+    let inner = Snapshot {
+        cpus: vec![cpu(0, 100, 100, 0, 0)],
+        tasks: vec![task(80, "nginx", 100, 100)],
+        ..Snapshot::default()
+    };
+    let mut outer = outer(110);
+    outer.tasks[1].user.0 += 1;
+    let breakdown = guest(&inner, &outer, &[]);
+    let of = |layer| breakdown.time(layer).0;
+    assert_eq!((of(Layer::GuestOther), of(Layer::Vcpu)), (0, 0));
+    assert_eq!(of(Layer::ServiceUser) + of(Layer::ServiceSystem), 150 * MS + 1);
+}
+
 #[test]
 fn unknown_vcpu_threads_are_noted() {
     let mut outer = outer(1000);
@@ -225,7 +241,8 @@ fn a_host_is_read_from_its_files() {
     // Five seconds lie between the files, not between their being read.
     after.snapshot.at = Nanos(before.snapshot.at.0 + 5_000 * MS);
     let found = disturbance(&before, &after, &CpuSet::of([1]), breakdown.total());
-    assert!((found.steal - 0.1).abs() < 0.001, "{found:?}");
+    // Of five seconds the CPU was busy for 3.62 and waited for 0.5.
+    assert!((found.steal - 0.5 / 4.12).abs() < 1e-9 && found.stolen == Nanos(500 * MS), "{found:?}");
     assert!((found.foreign - 0.2).abs() < 0.02, "{found:?}");
     assert_eq!((found.swapped_pages, found.throttles), (12, 2));
     assert!((found.frequency_drop - 0.25).abs() < 0.001);
@@ -237,6 +254,34 @@ fn a_host_is_read_from_its_files() {
     assert!(falling.frequency_drop == 0.0 && falling.reasons.len() + 1 == found.reasons.len());
     let quiet = disturbance(&before, &before, &CpuSet::of([1]), Nanos::ZERO);
     assert!(quiet.reasons.is_empty(), "{:?}", quiet.reasons);
+}
+
+/// A hypervisor that takes a tenth of what is wanted does so whether a system wants a twentieth of its CPU or nearly all.
+#[test]
+fn what_a_hypervisor_takes_is_a_share_of_what_is_wanted() {
+    let state = |at: u64, user: u64, steal: u64| HostState {
+        snapshot: Snapshot {
+            at: Nanos(at * MS),
+            cpus: vec![CpuTimes {
+                cpu: 1,
+                user: Nanos(user * MS),
+                steal: Nanos(steal * MS),
+                idle: Nanos((at - user - steal) * MS),
+                ..CpuTimes::default()
+            }],
+            ..Snapshot::default()
+        },
+        ..HostState::default()
+    };
+    for (user, steal) in [(900, 100), (9_000, 1_000), (450, 50)] {
+        let found = disturbance(&state(0, 0, 0), &state(20_000, user, steal), &CpuSet::of([1]), Nanos::ZERO);
+        assert!((found.steal - 0.1).abs() < 1e-12 && found.stolen == Nanos(steal * MS), "{found:?}");
+        assert!((found.foreign - user as f64 / 20_000.0).abs() < 1e-12, "{found:?}");
+        let told = "a hypervisor took 10.0 % of the time in which the SUT's CPUs were wanted";
+        assert!(found.reasons.iter().any(|reason| reason == told), "{found:?}");
+    }
+    let idle = disturbance(&state(0, 0, 0), &state(1_000, 0, 0), &CpuSet::of([1]), Nanos::ZERO);
+    assert_eq!((idle.steal, idle.stolen, idle.reasons.len()), (0.0, Nanos::ZERO, 0));
 }
 
 #[test]

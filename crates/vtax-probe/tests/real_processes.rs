@@ -1,9 +1,10 @@
 //! Probes of real processes: CPU time is neither lost nor invented.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use vtax_probe::delta::{Interval, family_time, interface_rates, own_time};
+use vtax_probe::delta::{family_time, own_time};
 use vtax_probe::{Probe, ProbeError, Scope, Snapshot};
 
 /// A process that is killed when it goes out of scope.
@@ -62,8 +63,8 @@ fn time_of_children_that_ended_is_not_lost() {
 
 #[test]
 fn descendants_are_found_and_stay_members_without_their_parent() {
-    // The inner shell ends at once; its sleep becomes an orphan.
-    let script = "sh -c 'sleep 30 & echo up'; read end";
+    // The inner shell ends once it is told to; its sleep becomes an orphan then.
+    let script = "sh -c 'sleep 600 & echo $!; read go'; read end";
     let mut shell = Killed(
         Command::new("sh")
             .args(["-c", script])
@@ -72,17 +73,45 @@ fn descendants_are_found_and_stay_members_without_their_parent() {
             .spawn()
             .expect("a shell"),
     );
-    let mut words = [0; 3];
-    std::io::Read::read_exact(&mut shell.0.stdout.take().expect("piped"), &mut words).expect("it says up");
+    let mut stdin = shell.0.stdin.take().expect("piped");
+    let mut line = String::new();
+    BufReader::new(shell.0.stdout.take().expect("piped")).read_line(&mut line).expect("it tells its sleep");
+    let orphan = Orphan(line.trim().parse().expect("a number"));
     let mut sleeper = Killed(Command::new("sleep").arg("30").spawn().expect("sleep"));
+    let own = [shell.0.id(), orphan.0, sleeper.0.id()];
     let mut probe = Probe::new(Scope::Processes(vec![std::process::id()])).expect("/proc");
-    let names = |s: &Snapshot| s.tasks.iter().map(|t| t.name.clone()).collect::<Vec<_>>();
-    let seen = names(&probe.snapshot().expect("readable"));
-    assert!(seen.iter().any(|n| n == "sleep") && seen.iter().any(|n| n == "sh"), "{seen:?}");
+    let mut seen = || {
+        let tasks = probe.snapshot().expect("readable").tasks;
+        own.map(|process| tasks.iter().any(|task| task.id == process))
+    };
+    assert_eq!(seen(), [true; 3]);
+    let inner = orphan.parent();
+    stdin.write_all(b"\n").expect("it reads");
+    let until = Instant::now() + Duration::from_secs(20);
+    while orphan.parent() == inner {
+        assert!(Instant::now() < until, "the inner shell goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let _ = sleeper.0.kill();
     let _ = sleeper.0.wait();
-    let seen = names(&probe.snapshot().expect("readable"));
-    assert!(seen.iter().any(|n| n == "sh"), "{seen:?}");
+    assert_eq!(seen(), [true, true, false]);
+}
+
+/// A process that isn't this one's child, killed when it goes out of scope.
+struct Orphan(u32);
+
+impl Orphan {
+    fn parent(&self) -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
+        let (_, rest) = stat.rsplit_once(") ")?;
+        rest.split(' ').nth(1)?.parse().ok()
+    }
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg("-KILL").arg(self.0.to_string()).status();
+    }
 }
 
 #[test]
@@ -150,9 +179,12 @@ fn memory_and_loopback_are_seen() {
         socket.send_to(&[0; 1000], socket.local_addr().expect("bound")).expect("loopback takes it");
     }
     let end = snapshot(&Scope::Processes(vec![std::process::id()]));
-    let rates: Vec<_> = interface_rates(Interval { start: &start, end: &end }).collect();
-    let lo = rates.iter().find(|i| i.name == "lo").expect("loopback");
-    assert!(lo.rx_bytes > 0.0 && lo.tx_packets > 0.0);
+    let counters = |snapshot: &Snapshot| {
+        let lo = snapshot.interfaces.iter().find(|i| i.name == "lo").expect("loopback");
+        [lo.rx_bytes, lo.tx_packets]
+    };
+    let [before, after] = [&start, &end].map(counters);
+    assert!(after[0] > before[0] && after[1] > before[1], "{before:?} {after:?}");
 }
 
 #[test]

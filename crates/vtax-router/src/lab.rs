@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use vtax_sys::sync::joined;
 use vtax_sys::{NetNs, chain};
 use vtax_topology::Blueprint;
 use vtax_topology::blueprint::NodeKind;
@@ -201,7 +202,7 @@ impl RouterLab {
                     .collect::<Result<Vec<_>>>()
             };
             let running: Vec<_> = all.chunks(share).map(|part| scope.spawn(move || start(part))).collect();
-            running.into_iter().map(|r| r.join().unwrap_or_else(|p| std::panic::resume_unwind(p))).collect()
+            running.into_iter().map(joined).collect()
         });
         let mut routers = Vec::new();
         for part in parts {

@@ -25,7 +25,8 @@ mod running;
 mod watch;
 
 pub use catalogue::{
-    hidden, installed_files, missing, missing_beside, missing_for_raid, missing_to_mount, packages, prepare,
+    checks, hidden, installed_files, missing, missing_beside, missing_for_raid, missing_to_mount, packages,
+    prepare,
 };
 pub use certificate::Certificate;
 pub use documents::DOCUMENTS;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use vtax_plan::model::ServiceKind;
+use vtax_units::hex;
 
 use crate::packages::find_program;
 
@@ -40,7 +41,7 @@ fn hash(path: &Path) -> Option<String> {
             n => digest.update(&part[..n]),
         }
     }
-    Some(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex(&digest.finalize()))
 }
 
 #[cfg(test)]

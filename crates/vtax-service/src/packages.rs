@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use vtax_sys::check::{Check, name};
+
 /// Where programs are looked for, and the `PATH` of every service.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -81,6 +83,16 @@ impl Package {
             install,
             unit: None,
             present: found.is_some(),
+        }
+    }
+
+    /// Whether its program is there, for `vtax doctor`.
+    pub(crate) fn check(&self) -> Check {
+        let name = name::service(self.service);
+        if self.missing() {
+            Check::missing(name, "not installed", self.install)
+        } else {
+            Check::ok(name, self.program)
         }
     }
 

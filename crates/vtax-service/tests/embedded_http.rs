@@ -25,7 +25,7 @@ impl Server {
             let address = (Ipv4Addr::LOCALHOST, 0).into();
             serve(address, workers, &flag, |address| sender.send(address).unwrap())
         });
-        let address = receiver.recv_timeout(Duration::from_secs(5)).unwrap();
+        let address = receiver.recv_timeout(Duration::from_secs(30)).unwrap();
         Self { address, stop, thread: Some(thread) }
     }
 

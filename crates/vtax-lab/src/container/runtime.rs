@@ -29,6 +29,14 @@ pub(crate) struct Runtime {
     program: PathBuf,
 }
 
+/// Why no container can be run by a runtime.
+enum Unfit {
+    /// There is none of this name.
+    NotInstalled(&'static str),
+    /// It is there, and this is what it said.
+    Refused(String),
+}
+
 impl Runtime {
     /// The first known runtime with which `works` succeeds.
     pub(crate) fn find(works: impl Fn(&Self) -> Result<()>) -> Result<Self> {
@@ -36,7 +44,7 @@ impl Runtime {
         let mut reasons = Vec::new();
         for name in KNOWN {
             let Some(program) = locate(name, &path, &cache) else {
-                reasons.push(format!("{name} is not installed"));
+                reasons.push(Unfit::NotInstalled(name));
                 continue;
             };
             let version = version(&program);
@@ -51,18 +59,14 @@ impl Runtime {
                     Ok(()) => return Ok(runtime),
                     // The second try is only for hosts without seccomp; its words add nothing.
                     Err(e) if seccomp => {
-                        reasons.push(format!("{name} {version}: {}", above_trace(&vtax_sys::chain(&e))));
+                        let said = format!("{name} {version}: {}", above_trace(&vtax_sys::chain(&e)));
+                        reasons.push(Unfit::Refused(said));
                     }
                     Err(_) => {}
                 }
             }
         }
-        let fix = if reasons.iter().all(|r| r.ends_with("not installed")) {
-            "`vtax setup` brings one"
-        } else {
-            "run as root on a kernel with overlay, or see what `vtax doctor` says about containers"
-        };
-        Err(LabError::NoContainers { reason: reasons.join("; "), fix: fix.to_owned() })
+        Err(no_containers(reasons))
     }
 
     fn command(&self, scratch: &Path, args: &[&str]) -> Spawn {
@@ -128,7 +132,20 @@ impl Runtime {
     }
 }
 
-/// A program of this name: what is installed comes before what was unpacked.
+/// That no runtime will do, and what to do about it.
+fn no_containers(reasons: Vec<Unfit>) -> LabError {
+    let fix = if reasons.iter().all(|reason| matches!(reason, Unfit::NotInstalled(_))) {
+        "`vtax setup` brings one"
+    } else {
+        "run as root on a kernel with overlay, or see what `vtax doctor` says about containers"
+    };
+    let words = reasons.into_iter().map(|reason| match reason {
+        Unfit::NotInstalled(name) => format!("{name} is not installed"),
+        Unfit::Refused(said) => said,
+    });
+    LabError::NoContainers { reason: words.collect::<Vec<_>>().join("; "), fix: fix.to_owned() }
+}
+
 /// What says that no runtime is installed, with the way to one; `None` where there is one, whether it works or not.
 pub(crate) fn missing() -> Option<String> {
     let (path, cache) = (std::env::var_os("PATH").unwrap_or_default(), Cache::of_user());
@@ -136,6 +153,7 @@ pub(crate) fn missing() -> Option<String> {
     (!known).then(|| format!("neither {} is installed; `vtax setup` brings one", KNOWN.join(" nor ")))
 }
 
+/// A program of this name: what is installed comes before what was unpacked.
 fn locate(name: &str, path: &OsStr, cache: &Cache) -> Option<PathBuf> {
     let mut places = std::env::split_paths(path).chain(["/usr/sbin".into(), "/usr/bin".into()]);
     let installed = places.find_map(|dir| Some(dir.join(name)).filter(|program| program.is_file()));
@@ -170,6 +188,19 @@ mod tests {
             fs::create_dir_all(place).unwrap();
             fs::write(place.join("no-such-runtime"), "").unwrap();
             assert_eq!(located(), Some(place.join("no-such-runtime")));
+        }
+    }
+
+    #[test]
+    fn a_runtime_that_is_there_is_not_to_be_installed() {
+        let refused = || Unfit::Refused("crun 1.8: the seccomp library is not installed".to_owned());
+        let told = |reasons: Vec<Unfit>| no_containers(reasons).to_string();
+        let none = told(KNOWN.map(Unfit::NotInstalled).into());
+        assert!(none.contains("crun is not installed; runc is not installed"), "{none}");
+        assert!(none.contains("`vtax setup` brings one"), "{none}");
+        for reasons in [vec![refused()], vec![refused(), Unfit::NotInstalled("runc")]] {
+            let there = told(reasons);
+            assert!(there.contains("library is not installed") && there.contains("run as root"), "{there}");
         }
     }
 

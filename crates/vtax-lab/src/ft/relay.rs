@@ -13,6 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
 use vtax_agent::{Decoder, Frame, Kind};
+use vtax_sys::clock::unix_time;
 use vtax_sys::watchers;
 use vtax_units::Nanos;
 use vtax_vm::ft::{Mode, Replica, checkpoint_now};
@@ -49,10 +50,6 @@ impl Route {
             let _ = client.write_all(&frame.encode());
         }
     }
-}
-
-fn now() -> Nanos {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().into()
 }
 
 /// Between the agent's client and whichever QEMU runs the guest.
@@ -115,7 +112,7 @@ impl Relay {
                 if route.generation != generation {
                     return false;
                 }
-                route.waiting.push_back((now(), frame));
+                route.waiting.push_back((unix_time(), frame));
                 match (route.held_for.clone(), route.mode) {
                     (Some((_, replica)), Some(mode)) => {
                         replica.set_patient(false);

@@ -108,6 +108,11 @@ impl Roles {
         changed.notify_all();
     }
 
+    /// The primary, where it is to be protected and nobody else is about to change roles.
+    pub(crate) fn to_protect(&self) -> Option<&Member> {
+        self.primary.as_ref().filter(|_| self.wanted && !self.busy && self.secondary.is_none())
+    }
+
     /// The primary while it is protected: what it counts then are checkpoints. A copy that has taken over still has its own
     /// counts of the time before, and whoever is copied or moved stands still as well.
     pub(crate) fn protected(&self) -> Option<&Member> {

@@ -410,15 +410,19 @@ impl Supervisor {
             return;
         }
         let (now, patience) = (Instant::now(), self.patience());
-        let mut roles = lock(&self.shared.roles);
-        let ready = roles.wanted && !roles.busy && roles.secondary.is_none() && now >= self.not_before;
-        let Some(primary) = roles.primary.clone().filter(|_| ready) else { return };
+        if now < self.not_before {
+            return;
+        }
+        let Some(primary) = lock(&self.shared.roles).to_protect().cloned() else { return };
         if self.detectors[primary.host].verdict(now, patience) != Verdict::Alive {
             return;
         }
-        drop(roles);
         let Some(host) = self.free_host() else { return };
-        roles = lock(&self.shared.roles);
+        let mut roles = lock(&self.shared.roles);
+        // Meanwhile somebody may have begun to hand it over, or have done it.
+        if roles.to_protect().map(|member| member.id) != Some(primary.id) {
+            return;
+        }
         roles.busy = true;
         drop(roles);
         self.not_before = now + RETRY_AFTER;

@@ -17,6 +17,7 @@ use vtax_load::network::{
 use vtax_load::{ArrivalProcess, Control};
 use vtax_plan::model::NetPath;
 use vtax_probe::noise::{Disturbance, StealWatch};
+use vtax_sys::sync::joined;
 use vtax_sys::{NetNs, SysError, chain};
 use vtax_units::{BitRate, Bytes, CpuSet, Nanos, Rate, fact};
 
@@ -230,8 +231,7 @@ impl<'a> Bench<'a> {
                 Ok(self.figures(path))
             });
             stop.store(true, Ordering::Relaxed);
-            let served = server.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
-            served.map_err(|e| chain(&e))?;
+            joined(server).map_err(|e| chain(&e))?;
             client.map_err(|e| chain(&e))?
         })
     }

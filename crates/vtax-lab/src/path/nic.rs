@@ -1,6 +1,7 @@
 //! A real interface to a remote host: the client in the host's own network, the system under test an agent
 //! on another host. Or the load comes from agents on hosts of their own, and this host only leads: it needs no more than streams to them.
 
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use vtax_agent::ssh;
@@ -162,36 +163,61 @@ fn interface(network: &NetNs, nic: &NicOptions, address: IpAddr) -> Result<Strin
     }
 }
 
-/// The interface of the longest prefix that fits, in the form of `/proc/net/route`: addresses as hexadecimal
-/// numbers in the machine's byte order.
+/// `RTF_REJECT`: packets are refused instead of sent.
+const REJECT: u32 = 0x0200;
+
+/// The interface that the kernel sends by, in the form of `/proc/net/route`: of the longest prefix that fits, that of the lowest
+/// metric, and of two like these the first; `None` too where that route refuses. Addresses are hexadecimal numbers in the machine's
+/// byte order.
 fn by_route(routes: &str, address: u32) -> Option<String> {
     let fits = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let number =
-            |i: usize| Some(u32::from_be_bytes(u32::from_str_radix(words.get(i)?, 16).ok()?.to_ne_bytes()));
-        let (destination, mask) = (number(1)?, number(7)?);
-        (address & mask == destination).then(|| (mask.count_ones(), words[0].to_owned()))
+        let hexadecimal = |i: usize| u32::from_str_radix(words.get(i)?, 16).ok();
+        let number = |i: usize| Some(u32::from_be_bytes(hexadecimal(i)?.to_ne_bytes()));
+        let (destination, flags, mask) = (number(1)?, hexadecimal(3)?, number(7)?);
+        let metric: u32 = words.get(6)?.parse().ok()?;
+        // One without an interface drops them.
+        let leads = (flags & REJECT == 0 && words[0] != "*").then(|| words[0].to_owned());
+        (address & mask == destination).then(|| (Reverse(mask.count_ones()), metric, leads))
     };
-    routes.lines().skip(1).filter_map(fits).max_by_key(|(length, _)| *length).map(|(_, name)| name)
+    let best = routes.lines().skip(1).filter_map(fits).min_by_key(|(length, metric, _)| (*length, *metric));
+    best.and_then(|(_, _, name)| name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A line of `/proc/net/route`.
+    fn line(name: &str, to: [u8; 4], mask: [u8; 4], flags: &str, metric: u32) -> String {
+        let hex = |address: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(address));
+        format!("{name}\t{}\t00000000\t{flags}\t0\t0\t{metric}\t{}\t0\t0\t0\n", hex(to), hex(mask))
+    }
+
     #[test]
     fn the_longest_prefix_leads() {
-        let hex = |address: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(address));
-        let line = |name: &str, to: [u8; 4], mask: [u8; 4]| {
-            format!("{name}\t{}\t00000000\t0001\t0\t0\t0\t{}\t0\t0\t0\n", hex(to), hex(mask))
-        };
         let table = "Iface\tDestination\tGateway\tFlags\n".to_owned()
-            + &line("eth0", [0; 4], [0; 4])
-            + &line("eth1", [192, 0, 2, 0], [255, 255, 255, 0])
+            + &line("eth0", [0; 4], [0; 4], "0003", 0)
+            + &line("eth1", [192, 0, 2, 0], [255, 255, 255, 0], "0001", 0)
             + "torn\n";
         let to = |address: &str| by_route(&table, u32::from(address.parse::<std::net::Ipv4Addr>().unwrap()));
         assert_eq!(to("192.0.2.7").as_deref(), Some("eth1"));
         assert_eq!(to("198.51.100.1").as_deref(), Some("eth0"));
         assert_eq!(by_route("Iface\n", 0), None);
+    }
+
+    #[test]
+    fn of_equal_routes_the_lowest_metric_leads_and_one_that_refuses_leads_nowhere() {
+        let to_all = |name, flags, metric| line(name, [0; 4], [0; 4], flags, metric);
+        let leads = |lines: &[String]| by_route(&format!("Iface\n{}", lines.concat()), 1);
+        // The kernel lists them so.
+        let [wired, wireless] = [to_all("eth0", "0003", 100), to_all("wlan0", "0003", 600)];
+        assert_eq!(leads(&[wired.clone(), wireless.clone()]).as_deref(), Some("eth0"));
+        assert_eq!(leads(&[wireless, wired.clone()]).as_deref(), Some("eth0"));
+        assert_eq!(leads(&[wired.clone(), to_all("eth1", "0003", 100)]).as_deref(), Some("eth0"));
+        for refusing in [to_all("lo", "0200", 50), to_all("*", "0001", 50)] {
+            assert_eq!(leads(&[refusing, wired.clone()]), None);
+        }
+        assert_eq!(leads(&[wired, to_all("*", "0200", 101)]).as_deref(), Some("eth0"));
     }
 }

@@ -183,6 +183,29 @@ fn routers() -> Check {
 mod tests {
     use super::*;
 
+    /// Runs tell the versions of the packages that a requirement names.
+    #[test]
+    fn a_requirement_names_the_package_of_its_program() {
+        for needed in [
+            Requirement::OpenVSwitch,
+            Requirement::Testcontroller,
+            Requirement::Mininet,
+            Requirement::Ssh,
+            Requirement::Dhcp,
+            Requirement::Nat,
+            Requirement::Pasta,
+            Requirement::Slirp4netns,
+            Requirement::Wireguard,
+        ] {
+            let package = program_of(needed).map(|program| program.package);
+            assert_eq!(package.as_slice(), needed.packages(), "{needed:?}");
+        }
+        assert_eq!(Requirement::Routers.packages(), [vtax_router::PACKAGE]);
+        let of_paths = packages();
+        let is_installed = |name: &str| of_paths.iter().any(|package| package.name == name);
+        assert!(Requirement::OsKen.packages().iter().all(|name| is_installed(name)));
+    }
+
     #[test]
     fn what_is_not_installed_is_installed_and_what_is_refused_is_loaded() {
         let fix = |outcome| tried("wireguard", "made", outcome, "sudo modprobe wireguard").fix;

@@ -112,8 +112,7 @@ pub(crate) fn port_is_cut(pair: &FtPair, questioner: &Questioner) {
     let before = questioner.answers().len();
     pair.cut_service_port(Side::Primary).unwrap();
     let mut frames = Frames::open().unwrap();
-    std::thread::sleep(Duration::from_millis(50));
-    let after = questioner.answers().len();
+    let after = settled(questioner);
     pair.hang_host(Side::Primary).unwrap();
     pair.wake_host(&host).unwrap();
     // The client asks again meanwhile, and the guest answers again.
@@ -123,6 +122,21 @@ pub(crate) fn port_is_cut(pair: &FtPair, questioner: &Questioner) {
     frames.take(|f| heard += usize::from(f.interface == card)).unwrap();
     assert_eq!(heard, 0, "frames of a card that was cut off");
     assert!(after >= before && pair.primary().unwrap().is_running().unwrap());
+}
+
+/// How many answers there are once those that were on their way have come.
+fn settled(questioner: &Questioner) -> usize {
+    let until = Instant::now() + SOON;
+    let mut answers = questioner.answers().len();
+    loop {
+        std::thread::sleep(Duration::from_millis(200));
+        let now = questioner.answers().len();
+        if now == answers {
+            return now;
+        }
+        assert!(Instant::now() < until, "answers go on to come");
+        answers = now;
+    }
 }
 
 /// Something of a higher rank takes the CPU of the primary's host away for three times the detector's timeout.

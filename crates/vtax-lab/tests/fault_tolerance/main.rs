@@ -21,7 +21,7 @@ use vtax_lab::pair_qemu::choose_qemu;
 use vtax_lab::{Fabric, Isolation, Lab, LabOptions, LinkProperties, Node, NodeSpec, configure_from_outside};
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::ControllerOptions;
-use vtax_sys::require::{Need, need};
+use vtax_sys::require::{Need, need, possible};
 use vtax_sys::{NetNs, ProcessExit};
 use vtax_testkit::cases::Cases;
 use vtax_units::Nanos;
@@ -103,7 +103,7 @@ fn pair_qemu() -> Option<Qemu> {
         Err(e) => {
             let required = std::env::var("VTAX_REQUIRE").unwrap_or_default();
             assert!(!required.split(',').any(|word| word == "vm"), "{e}");
-            println!("skipped: {e}");
+            let _ = possible(Some(e));
             None
         }
     }

@@ -44,12 +44,12 @@ pub(crate) fn front(qemu: &Qemu) {
 }
 
 pub(crate) fn killed_leaves_nothing() {
-    let before = Snapshot::take();
     let program = std::env::current_exe().unwrap();
-    let mut front = Command::new(program).arg(FRONT).stdout(Stdio::piped()).spawn().unwrap();
+    let before = Snapshot::take_with(&program);
+    let mut front = Command::new(&program).arg(FRONT).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(front.stdout.take().unwrap()).lines();
     let stands = lines.any(|line| line.is_ok_and(|line| line.contains(STANDS)));
-    let there = Snapshot::take().since(&before);
+    let there = Snapshot::take_with(&program).since(&before);
     let qemus =
         there.iter().filter(|(kind, what)| *kind == "process" && what.contains("qemu-system")).count();
     front.kill().unwrap();
@@ -57,7 +57,7 @@ pub(crate) fn killed_leaves_nothing() {
     assert!(stands && qemus >= 2, "no pair stood: {there}");
     let until = Instant::now() + GONE_WITHIN;
     loop {
-        let now = Snapshot::take();
+        let now = Snapshot::take_with(&program);
         // Others may work on this machine: what counts is what was there with the pair and still is.
         let left: Vec<_> =
             there.iter().filter(|thing| now.since(&before).iter().any(|t| t == *thing)).collect();

@@ -8,6 +8,7 @@ use vtax_agent::message::{InterfaceSetup, Route};
 use vtax_lab::{Lab, Node, TestbedSpec};
 use vtax_plan::model::{EnvironmentKind, MininetSwitch, NetPath, PathKind};
 use vtax_sys::SysError;
+use vtax_sys::require::possible;
 use vtax_units::{BitRate, Nanos};
 
 use crate::stage::{Stage, spec};
@@ -92,8 +93,8 @@ fn with_ipv6(mut setup: InterfaceSetup, own: IpAddr, route: Option<(u16, IpAddr)
 }
 
 pub(crate) fn ipv6(lab: &mut Lab) {
-    if !std::path::Path::new("/proc/net/if_inet6").exists() {
-        println!("  skipped: this kernel has no IPv6");
+    let there = std::path::Path::new("/proc/net/if_inet6").exists();
+    if !possible((!there).then_some("this kernel has no IPv6")) {
         return;
     }
     let mut testbed = lab.build(&routed(PathKind::Direct, 1)).unwrap();

@@ -31,6 +31,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use vtax_plan::model::{Service, ServiceKind, Subscribers};
+use vtax_sys::check::Check;
 
 use crate::error::ServiceError;
 use crate::hidden::Hidden;
@@ -84,6 +85,12 @@ pub fn packages() -> Vec<Package> {
         vec![stunnel::package(), php::package()],
     ]
     .concat()
+}
+
+/// Whether the services that come from packages can be started on a host with this cache, for `vtax doctor`.
+#[must_use]
+pub fn checks(cache: &Path) -> Vec<Check> {
+    packages().iter().map(Package::check).chain(proftpd::checks(cache)).collect()
 }
 
 /// What `service` needs and this host lacks; `None` where nothing is missing.
@@ -204,13 +211,20 @@ fn reachable(context: &EntryContext<'_>, user: &str) -> Result<(), ServiceError>
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
-    use vtax_plan::model::{CommandService, KamailioOptions, LocationMode, Ready, WebOptions};
+    use vtax_plan::model::{
+        Backend, ChapMode, CommandService, DesktopOptions, DesktopSecurity, DiskOptions, FtpServerOptions,
+        GaneshaBackend, GaneshaOptions, KamailioOptions, LioOptions, LocationMode, MediaRelay, NfsVersion,
+        NfsdOptions, PeerOptions, Persistence, Ready, RedisOptions, SambaOptions, SipOptions, TgtOptions,
+        UasOptions, WebOptions,
+    };
+    use vtax_sys::check::{State, name};
     use vtax_units::{Bytes, Nanos};
 
     use super::*;
     use crate::packages::Distribution;
+    use crate::private::PrivateProgram;
 
     fn command(program: &str) -> Service {
         Service {
@@ -227,35 +241,102 @@ mod tests {
         }
     }
 
-    /// The plan names the packages whose versions a run records; nginx's variants share one of them.
-    #[test]
-    fn the_plan_names_the_packages_that_debian_installs() {
+    /// A service of each kind, those with parts of packages of their own with and without them.
+    fn kinds() -> Vec<ServiceKind> {
         let web = WebOptions::on(80);
-        let kamailio = KamailioOptions {
-            port: 5060,
-            children: None,
-            shared_memory: Bytes::from_mib(64),
-            t1: Nanos::from_secs(1),
-            location: LocationMode::WriteBack,
-            media_relay: None,
-            tls: false,
-        };
-        if Distribution::of_this_host() != Distribution::Debian {
-            return;
-        }
         let php = WebOptions { php: true, ..web.clone() };
-        for kind in [
+        let kamailio = |media_relay, tls| {
+            let (shared_memory, t1) = (Bytes::from_mib(64), Nanos::from_secs(1));
+            let location = LocationMode::WriteBack;
+            KamailioOptions { port: 80, children: None, shared_memory, t1, location, media_relay, tls }
+        };
+        let relay = Some(MediaRelay::Rtpengine);
+        let (port, luns, size, backend) = (80, 1, Bytes::from_mib(1), Backend::Files);
+        let (chap, write_cache, initiators) = (ChapMode::None, false, Vec::new());
+        let ftp = FtpServerOptions { port, implicit: false, require_reuse: false, backend };
+        let desktop = |tunnel| {
+            let (sessions, width, height, security) = (1, 640, 480, DesktopSecurity::None);
+            DesktopOptions { port, sessions, width, height, security, tunnel }
+        };
+        let tgt = TgtOptions { port, luns, size, chap, write_cache, initiators: initiators.clone(), backend };
+        let lio = LioOptions { port, luns, visible: 1, size, chap, write_cache, initiators, backend };
+        let (nfs_version, mount_port) = (NfsVersion::V41, 81);
+        let ganesha = GaneshaOptions { port, backend: GaneshaBackend::Files, nfs_version, mount_port };
+        vec![
+            ServiceKind::Http(web.clone()),
             ServiceKind::Apache(web.clone()),
             ServiceKind::Apache(php.clone()),
             ServiceKind::Nginx(web),
             ServiceKind::Nginx(php),
-            ServiceKind::Kamailio(kamailio),
-        ] {
-            let named = kind.facts().packages;
-            let installed: Vec<_> = entry(&kind).packages().iter().map(|package| package.name).collect();
-            assert!(named.iter().zip(&installed).all(|(n, i)| i.starts_with(n)), "{named:?} {installed:?}");
-            assert_eq!(named.len(), installed.len());
+            ServiceKind::Sip(SipOptions { port, workers: None, tls: false }),
+            ServiceKind::Uas(UasOptions { port, scenario: None, calls: 1, media: None }),
+            ServiceKind::Kamailio(kamailio(None, false)),
+            ServiceKind::Kamailio(kamailio(None, true)),
+            ServiceKind::Kamailio(kamailio(relay, false)),
+            ServiceKind::Kamailio(kamailio(relay, true)),
+            ServiceKind::Redis(RedisOptions { port, persistence: Persistence::None, io_threads: 1 }),
+            ServiceKind::Peer(PeerOptions { port }),
+            ServiceKind::Disk(DiskOptions { directory: None }),
+            ServiceKind::Tgt(tgt),
+            ServiceKind::Ganesha(ganesha),
+            ServiceKind::Samba(SambaOptions { port, backend }),
+            ServiceKind::Nfsd(NfsdOptions { port, threads: 1, backend }),
+            ServiceKind::Lio(lio),
+            ServiceKind::Ftp(ftp.clone()),
+            ServiceKind::Vsftpd(ftp.clone()),
+            ServiceKind::Proftpd(ftp),
+            ServiceKind::Tigervnc(desktop(false)),
+            ServiceKind::Tigervnc(desktop(true)),
+            ServiceKind::X11vnc(desktop(false)),
+            ServiceKind::X11vnc(desktop(true)),
+            command("sh").kind,
+        ]
+    }
+
+    #[test]
+    fn every_kind_of_plans_is_looked_at() {
+        let schema = vtax_plan::schema();
+        let alternatives = schema["$defs"]["Service"]["oneOf"].as_array().expect("kinds of service");
+        let with_options = alternatives.iter().filter_map(|one| one["properties"].as_object());
+        let words: BTreeSet<&str> = with_options.flat_map(|one| one.keys()).map(String::as_str).collect();
+        let kinds = kinds();
+        assert_eq!(kinds.iter().map(|kind| kind.facts().word).collect::<BTreeSet<_>>(), words);
+    }
+
+    /// The plan names the packages whose versions a run records.
+    #[test]
+    fn the_plan_names_the_packages_that_debian_installs() {
+        for kind in kinds() {
+            let named: BTreeSet<&str> = kind.facts().packages.iter().copied().collect();
+            // nginx's variants share the package of that name.
+            let shared = |name: &'static str| if name == "nginx-light" { "nginx" } else { name };
+            let packages = entry(&kind).packages();
+            let installed: BTreeSet<&str> = packages.iter().map(|package| shared(package.name)).collect();
+            match Distribution::of_this_host() {
+                Distribution::Debian => assert_eq!(named, installed),
+                // Others have names of their own, and none of some.
+                _ => assert_eq!(named.is_empty(), installed.is_empty(), "{kind:?}"),
+            }
         }
+    }
+
+    /// ProFTPD was left out, as Debian can't install it beside vsftpd.
+    #[test]
+    fn the_doctor_looks_for_every_service_that_comes_from_packages() {
+        let cache = tempfile::tempdir().unwrap();
+        let found = |word: &str| {
+            let name = name::service(word);
+            checks(cache.path()).into_iter().find(|check| check.name == name)
+        };
+        for kind in kinds().into_iter().filter(|kind| !kind.facts().packages.is_empty()) {
+            // Where ProFTPD is installed it can't be.
+            let is_excluded = matches!(kind, ServiceKind::Vsftpd(_)) && vsftpd::packages().is_empty();
+            assert!(is_excluded || found(kind.facts().word).is_some(), "{kind:?}");
+        }
+        let unpacked = cache.path().join(PROFTPD.place);
+        std::fs::create_dir_all(&unpacked).unwrap();
+        std::fs::write(unpacked.join(PrivateProgram::LIST), "proftpd-core 1\n").unwrap();
+        assert_eq!(found("proftpd").map(|check| check.state), Some(State::Ok));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use vtax_plan::model::{FtpServerOptions, Subscribers};
+use vtax_sys::check::{Check, name};
 
 use super::entry::Entry;
 use super::ftp::{CERTIFICATE, KEY, prepare, ready};
@@ -41,6 +42,17 @@ fn all_packages() -> Vec<Package> {
         packages.push(Package::of("proftpd (TLS)", MODULES, of));
     }
     packages
+}
+
+/// How it stands, for `vtax doctor`.
+pub(super) fn checks(cache: &Path) -> Vec<Check> {
+    if let Some(root) = PROGRAM.unpacked(cache) {
+        return vec![Check::ok(name::service(PROGRAM.service), format!("unpacked in {}", root.display()))];
+    }
+    let packages = all_packages();
+    // What makes the server available brings its module along.
+    let shown = if packages[0].missing() { 1 } else { packages.len() };
+    packages[..shown].iter().map(Package::check).collect()
 }
 
 pub(super) struct Proftpd<'a>(pub(super) &'a FtpServerOptions);

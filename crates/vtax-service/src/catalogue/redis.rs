@@ -21,6 +21,10 @@ fn package() -> Package {
     Package::of("redis", PROGRAMS, of).with_unit("redis-server.service")
 }
 
+/// By these a client may have a server without a password write files where it likes, load code or take another's data. On a `nic` path
+/// it listens on a real network, and no load needs them.
+const WITHOUT: [&str; 5] = ["CONFIG", "MODULE", "DEBUG", "REPLICAOF", "SLAVEOF"];
+
 pub(super) fn packages() -> Vec<Package> {
     vec![package()]
 }
@@ -53,6 +57,7 @@ fn configuration(context: &EntryContext<'_>, options: &RedisOptions) -> String {
         Persistence::EveryWrite => "appendonly yes\nappendfsync always\n",
     };
     let (host, port, threads) = (context.address.ip(), context.address.port(), options.io_threads);
+    let without: String = WITHOUT.iter().map(|name| format!("rename-command {name} \"\"\n")).collect();
     format!(
         "bind {host}\n\
          port {port}\n\
@@ -67,6 +72,7 @@ fn configuration(context: &EntryContext<'_>, options: &RedisOptions) -> String {
          timeout 0\n\
          save \"\"\n\
          {append}\
+         {without}\
          io-threads {threads}\n",
         directory = context.path(""),
     )
@@ -119,5 +125,14 @@ mod tests {
         assert!(none.starts_with("bind 127.0.0.1\nport 80\n") && none.ends_with("io-threads 2\n"), "{none}");
         assert!(none.contains("\nsave \"\"\nappendonly no\n"), "{none}");
         assert!(of(Persistence::EveryWrite).contains("appendfsync always\n"));
+    }
+
+    #[test]
+    fn nobody_changes_the_server_by_its_port() {
+        let options = RedisOptions { port: 80, persistence: Persistence::None, io_threads: 1 };
+        let text = configuration(&EntryContext::example(), &options);
+        for name in ["CONFIG", "MODULE", "DEBUG", "REPLICAOF", "SLAVEOF"] {
+            assert!(text.contains(&format!("\nrename-command {name} \"\"\n")), "{name}: {text}");
+        }
     }
 }

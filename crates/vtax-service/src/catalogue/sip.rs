@@ -4,7 +4,7 @@ use vtax_plan::model::SipOptions;
 
 use super::certificate::{self, CERTIFICATE, KEY};
 use super::entry::Entry;
-use crate::documents::write_file;
+use crate::documents::write_secret;
 use crate::error::ServiceError;
 use crate::recipe::{Condition, EntryContext, Recipe};
 
@@ -17,9 +17,9 @@ impl Entry for Sip<'_> {
 
     fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
         let subscribers = context.subscribers()?;
-        // Not on the command line, where everyone on the host sees it.
+        // Not on the command line, where everyone on the host sees it, nor in a file that everyone may read.
         let password = context.directory.join("password");
-        write_file(&password, format!("{}\n", subscribers.password).as_bytes())
+        write_secret(&password, format!("{}\n", subscribers.password).as_bytes())
             .map_err(context.file("writing", &password))?;
         let (listen, workers) = (context.address.to_string(), context.workers.to_string());
         let arguments = ["service", "sip", "--listen", &listen, "--workers", &workers];
@@ -42,5 +42,34 @@ impl Entry for Sip<'_> {
             format!("--domain={}", subscribers.domain),
         ]);
         Ok(vec![recipe])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use vtax_plan::model::Subscribers;
+
+    use super::*;
+
+    #[test]
+    fn the_subscribers_password_is_for_the_service_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let subscribers = Subscribers {
+            count: 1,
+            public: "subs%06d".into(),
+            private: "subs%06d".into(),
+            password: "abcdefgh".into(),
+            realm: "test".into(),
+            domain: "test".into(),
+        };
+        let subscribers = Some(&subscribers);
+        let context = EntryContext { directory: directory.path(), subscribers, ..EntryContext::example() };
+        let options = SipOptions { port: 5060, workers: None, tls: false };
+        let recipes = Sip(&options).recipes(&context).expect("its files are written");
+        assert!(recipes[0].command.iter().all(|word| !word.contains("abcdefgh")), "{:?}", recipes[0].command);
+        let file = std::fs::metadata(directory.path().join("password")).expect("a file");
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
     }
 }

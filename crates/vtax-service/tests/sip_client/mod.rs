@@ -139,6 +139,16 @@ impl Client {
         self.try_receive(PATIENCE).expect("a message")
     }
 
+    /// The next message that is none of these once more: where a busy machine answers late, the server asks again.
+    pub(crate) fn receive_other(&self, before: &[&str]) -> String {
+        loop {
+            let message = self.receive();
+            if !before.contains(&message.as_str()) {
+                return message;
+            }
+        }
+    }
+
     pub(crate) fn status(&self) -> u16 {
         let message = self.receive();
         let code = message.strip_prefix("SIP/2.0 ").unwrap_or_else(|| panic!("{message}"));
@@ -151,6 +161,23 @@ impl Client {
 
     pub(crate) fn expect_silence_for(&self, time: Duration) {
         assert_eq!(self.try_receive(time), None);
+    }
+
+    /// Nothing comes within this time, but these once more.
+    pub(crate) fn expect_nothing_but(&self, before: &[&str], time: Duration) {
+        while let Some(message) = self.try_receive(time) {
+            assert!(before.contains(&message.as_str()), "{message}");
+        }
+    }
+
+    /// What begins so comes no more, but for what was sent before a busy machine got here. The server waits for 4 s at most
+    /// before it says something again, and says it ten times in all.
+    pub(crate) fn expect_no_more(&self, beginning: &str) {
+        let mut more = 0;
+        while let Some(message) = self.try_receive(Duration::from_secs(5)) {
+            more += 1;
+            assert!(message.starts_with(beginning) && more < 6, "{message}");
+        }
     }
 
     pub(crate) fn expect_end(&self) {

@@ -13,7 +13,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use vtax_plan::model::Subscribers;
-use vtax_units::Nanos;
+use vtax_units::{Nanos, hex};
 
 use super::mariadb;
 use crate::error::ServiceError;
@@ -90,7 +90,7 @@ impl Store<'_> {
             digest.update(part);
         }
         digest.update(ingredients);
-        Ok(digest.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(&digest.finalize()[..12]))
     }
 
     fn make(&self, subscribers: &Subscribers, entry: &Path) -> Result<(), ServiceError> {
