@@ -36,6 +36,21 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// What loads at the same time have done, as one.
+    #[must_use]
+    pub fn together(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut sum = Self::default();
+        for part in parts {
+            sum.elapsed = sum.elapsed.max(part.elapsed);
+            sum.sent += part.sent;
+            sum.ok += part.ok;
+            sum.failed += part.failed;
+            sum.latency_sum.0 += part.latency_sum.0;
+            sum.bytes += part.bytes;
+        }
+        sum
+    }
+
     /// What has happened since an earlier moment of the same step; `elapsed` is the time between them.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -96,5 +111,18 @@ impl Control {
         self.failed.fetch_add(more.failed, Relaxed);
         self.latency_ns_sum.fetch_add(more.latency_sum.0, Relaxed);
         self.bytes.fetch_add(more.bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_adds_up() {
+        let one = Progress { elapsed: Nanos(5), ok: 2, sent: 3, ..Progress::default() };
+        let other = Progress { elapsed: Nanos(7), ok: 4, failed: 1, sent: 6, ..Progress::default() };
+        let whole = Progress::together([one, other]);
+        assert_eq!((whole.elapsed, whole.ok, whole.sent, whole.failed), (Nanos(7), 6, 9, 1));
     }
 }

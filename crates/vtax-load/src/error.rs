@@ -1,5 +1,8 @@
 //! What can keep a load from running at all. Failed requests are results, not errors.
 
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
 use vtax_sys::SysError;
 use vtax_units::Nanos;
 
@@ -19,6 +22,24 @@ pub enum LoadError {
     Server {
         /// What it doesn't take, and why.
         reason: String,
+    },
+    /// No connection to the server can be made.
+    #[error("cannot reach the server {server}: {}", unreached(.why))]
+    Unreachable {
+        /// Its address.
+        server: SocketAddr,
+        /// What the kernel said.
+        why: std::io::Error,
+    },
+    /// The server has data of others under the names that a load writes to.
+    #[error(
+        "the server {server} has a key `{key}` whose value no load of vtax wrote; --overwrite writes over such keys"
+    )]
+    Foreign {
+        /// Its address.
+        server: SocketAddr,
+        /// One of the names.
+        key: String,
     },
     /// The system refused something the engine needs.
     #[error("load generator: {operation}")]
@@ -46,6 +67,9 @@ pub enum LoadError {
         /// The warm-up asked for.
         warmup: Nanos,
     },
+    /// The load was cancelled while it was opened.
+    #[error("cancelled before the load had begun")]
+    CancelledOpening,
     /// What a step found could not be written down.
     #[error("load generator: writing the result")]
     Encode {
@@ -64,6 +88,15 @@ pub enum LoadError {
         /// What it said.
         message: String,
     },
+}
+
+/// Why a server can't be reached, and what may be done.
+fn unreached(why: &std::io::Error) -> String {
+    match why.kind() {
+        ErrorKind::ConnectionRefused => "connection refused; is it running there?".to_owned(),
+        ErrorKind::TimedOut => "no answer in time; is the address right?".to_owned(),
+        _ => why.to_string(),
+    }
 }
 
 impl LoadError {

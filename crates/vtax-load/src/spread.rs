@@ -347,15 +347,7 @@ fn cpus_of(allowed: &CpuSet, number: usize, count: usize) -> CpuSet {
 
 /// Adds what the loads did since the last time to what the whole has done.
 fn hand_on(parts: &[&Control], to: &Control, handed_on: &mut Progress) {
-    let mut sum = Progress::default();
-    for own in parts.iter().map(|part| part.progress()) {
-        sum.elapsed = sum.elapsed.max(own.elapsed);
-        sum.sent += own.sent;
-        sum.ok += own.ok;
-        sum.failed += own.failed;
-        sum.latency_sum.0 += own.latency_sum.0;
-        sum.bytes += own.bytes;
-    }
+    let sum = Progress::together(parts.iter().map(|part| part.progress()));
     to.add(&Progress { elapsed: sum.elapsed, ..sum.since(handed_on) });
     *handed_on = sum;
 }

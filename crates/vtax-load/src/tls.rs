@@ -362,6 +362,8 @@ fn encode(out: &mut Vec<u8>, mut put: impl FnMut(&mut [u8]) -> Result<usize, usi
 
 #[cfg(test)]
 mod tests {
+    use vtax_plan::model::{TLS_CIPHERS, TLS_GROUPS};
+
     use super::*;
 
     #[test]
@@ -383,6 +385,25 @@ mod tests {
         let version = Some(TlsVersion::V12);
         assert!(refused(Offer { version, cipher: Some("TLS_AES_128_GCM_SHA256"), ..Offer::default() }));
         assert!(refused(Offer { group: Some("x448"), ..Offer::default() }));
+    }
+
+    /// Names of plans are looked for among rustls's own.
+    #[test]
+    fn what_a_plan_may_ask_for_is_there() {
+        let local = IpAddr::from([127, 0, 0, 1]);
+        let provider = |offer: Offer<'_>| {
+            let client = offer.client(&Verify::Nothing, local);
+            let (config, _) = client.unwrap_or_else(|error| panic!("{offer:?}: {error}"));
+            Arc::clone(config.crypto_provider())
+        };
+        for cipher in TLS_CIPHERS {
+            let one = provider(Offer { cipher: Some(cipher), ..Offer::default() });
+            assert_eq!(one.cipher_suites.len(), 1, "{cipher}");
+        }
+        for group in TLS_GROUPS {
+            let one = provider(Offer { group: Some(group), ..Offer::default() });
+            assert_eq!(one.kx_groups.len(), 1, "{group}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -475,6 +475,15 @@ fn serve_socket(mut stream: TcpStream, answer: fn(u32, bool, &[u8], &mut Vec<u8>
     }
 }
 
+/// A server of others, which goes with its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
 /// websocketd, of which each line that a program prints is a message.
 #[test]
 fn messages_come_back_from_a_server_of_others() {
@@ -484,7 +493,8 @@ fn messages_come_back_from_a_server_of_others() {
     if !vtax_sys::require::installed(&["websocketd"]) {
         return;
     }
-    let mut server = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let started = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let _server = Killed(started.expect("it starts"));
     let until = Instant::now() + Duration::from_secs(20);
     while TcpStream::connect(address).is_err() {
         assert!(Instant::now() < until, "it doesn't listen");
@@ -492,7 +502,6 @@ fn messages_come_back_from_a_server_of_others() {
     }
     let steps = vec![socket(4, 100, true), socket(2, 3000, true)];
     let (result, details) = run(address, scripted(script(steps)), Model::Closed);
-    let _ = server.kill().and_then(|()| server.wait());
     let found = details.exchanges.expect("requests");
     let of: Vec<u64> = found.requests.iter().map(|own| own.ok).collect();
     assert_eq!(result.counts.errors.total(), 0, "{:?} {:?}", result.counts, details.first_failure);

@@ -1,14 +1,14 @@
 //! Network tests over a path that lets them down: a bridge whose ports can be made to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Once};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use vtax_load::network::{
-    Direction, FailureKind, NetworkFailure, NetworkResult, NetworkSpec, NetworkTestKind, PingTest, Probe,
-    ServerOptions, SocketOptions, TcpTest, UdpTest, run, serve,
+    Direction, FailureKind, Live, NetworkFailure, NetworkResult, NetworkSpec, NetworkTestKind, PingTest,
+    Probe, ServerOptions, SocketOptions, TcpTest, UdpTest, Watch, run, serve,
 };
 use vtax_load::{ArrivalProcess, Control};
 use vtax_sys::netlink::{
@@ -85,6 +85,15 @@ impl Path {
     }
 
     fn test(&self, test: NetworkTestKind, millis: u64) -> Result<NetworkResult, NetworkFailure> {
+        self.watched(test, millis, &|_| {})
+    }
+
+    fn watched(
+        &self,
+        test: NetworkTestKind,
+        millis: u64,
+        watch: Watch<'_>,
+    ) -> Result<NetworkResult, NetworkFailure> {
         let spec = NetworkSpec {
             target: self.server,
             test,
@@ -93,7 +102,7 @@ impl Path {
             duration: Nanos::from_millis(millis),
             interval: Nanos::from_millis(100),
         };
-        let made = || Ok(run(&spec, &Control::new(), &|_| {}).map_err(|error| NetworkFailure::from(&error)));
+        let made = || Ok(run(&spec, &Control::new(), watch).map_err(|error| NetworkFailure::from(&error)));
         self.near.run(made).unwrap()
     }
 }
@@ -133,12 +142,19 @@ fn a_window_is_kept_from_the_first_packet_on() {
         return;
     }
     let path = Path::build();
+    // A busy machine may hold up the start of one test; a window that isn't kept stalls each.
+    let stalls = (0..10).take_while(|_| first_interval(&path) == 0).count();
+    assert!(stalls < 10, "each test stalls at its start");
+}
+
+/// Bytes that arrive in the first interval of a test with a small window.
+fn first_interval(path: &Path) -> u64 {
     let Ok(NetworkResult::Tcp(result)) = path.test(bulk(Some(Bytes(4 << 10))), 500) else {
         panic!("no result")
     };
     let flow = result.up.unwrap();
     assert_eq!(flow.receiver.connections[0].receive_buffer, 8 << 10);
-    assert!(flow.receiver.intervals[0] > 0, "it stalls at its start: {flow:?}");
+    flow.receiver.intervals[0]
 }
 
 #[test]
@@ -205,15 +221,15 @@ fn a_path_that_is_cut_for_good_is_given_up() {
 
 fn given_up(test: NetworkTestKind) {
     let path = Path::build();
-    let began = Instant::now();
-    let failure = thread::scope(|scope| {
-        scope.spawn(|| {
-            thread::sleep(Duration::from_millis(150));
-            path.change(vtax_sys::netlink::set_down("p2"));
-        });
-        path.test(test, 400)
-    })
-    .expect_err("there is no way back");
+    let (began, cut) = (Instant::now(), Once::new());
+    // Where it is cut when it has carried something, it isn't over: it waits for the one that watches it.
+    let watch = |live: &Live| {
+        if live.bytes > 0 {
+            cut.call_once(|| path.change(vtax_sys::netlink::set_down("p2")));
+        }
+    };
+    let failure = path.watched(test, 1_000, &watch).expect_err("there is no way back");
+    assert!(cut.is_completed(), "nothing was carried: {failure:?}");
     assert_eq!(failure.kind, FailureKind::PeerLost, "{failure:?}");
-    assert!(began.elapsed() < Duration::from_secs(25), "{:?}: {failure:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(120), "{:?}: {failure:?}", began.elapsed());
 }

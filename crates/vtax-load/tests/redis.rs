@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use vtax_load::redis::{RedisSession, RedisSpec};
-use vtax_load::{ArrivalProcess, ConnectionPool, Control, LoadResult, Model, Part, RequestStep, Segment};
+use vtax_load::{
+    ArrivalProcess, ConnectionPool, Control, LoadError, LoadResult, Model, Part, RequestStep, Segment,
+};
 use vtax_plan::model::{KeyAccess, Persistence, RedisOptions, RedisRequests, ServiceKind};
 use vtax_service::RunningService;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
@@ -201,4 +203,58 @@ fn bytes_of_another_protocol_are_an_error_and_no_panic() {
     let error = RedisSession::open(&RedisSpec { pool, requests: requests(), seed: 1, part: Part::default() })
         .unwrap_err();
     assert!(vtax_sys::chain(&error).contains("none of `+-:$`"), "{}", vtax_sys::chain(&error));
+}
+
+#[test]
+fn an_opening_ends_with_its_cancellation() {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let target = silent.local_addr().unwrap();
+    let pool =
+        ConnectionPool { target, connections: 1, timeout: Nanos::from_secs(600), cpus: CpuSet::default() };
+    let spec = RedisSpec { pool, requests: requests(), seed: 1, part: Part::default() };
+    let control = Control::new();
+    let opened = std::thread::scope(|scope| {
+        let opening = scope.spawn(|| RedisSession::open_with(&spec, &control).map(drop));
+        let _connection = silent.accept().unwrap();
+        control.cancel();
+        opening.join().unwrap()
+    });
+    assert!(matches!(opened, Err(LoadError::CancelledOpening)), "{opened:?}");
+    let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, vtax_sys::free_port()));
+    let spec = RedisSpec { pool: ConnectionPool { target: nobody, ..spec.pool.clone() }, ..spec };
+    let error = RedisSession::open(&spec).map(drop).unwrap_err().to_string();
+    assert!(error.contains(&format!("cannot reach the server {nobody}: connection refused")), "{error}");
+}
+
+#[test]
+fn values_of_others_are_told_from_those_of_an_earlier_load() {
+    if !vtax_sys::require::installed(&["redis-server"]) {
+        return;
+    }
+    let server = Server::start();
+    // Of any seed and length.
+    let other = RedisRequests { value: Bytes(100), ..requests() };
+    let spec = RedisSpec { seed: 8, ..server.spec(other, 2) };
+    let foreign = || match RedisSession::refuse_foreign(&spec, &Control::new()) {
+        Ok(()) => None,
+        Err(LoadError::Foreign { key, .. }) => Some(key),
+        Err(error) => panic!("{error}"),
+    };
+    assert_eq!(foreign(), None, "an empty server");
+    drop(RedisSession::open(&server.spec(requests(), 2)).unwrap());
+    assert_eq!(foreign(), None);
+    let last = "key:000000000499";
+    for command in [
+        format!("SET {last} precious"),
+        format!("SET {last} not-what-a-load-has-written"),
+        format!("COPY key:000000000000 {last} REPLACE"),
+    ] {
+        let answer = server.command(&command);
+        assert!(!answer.starts_with('-'), "{command}: {answer}");
+        assert_eq!(foreign().as_deref(), Some(last), "{command}");
+    }
+    server.command(&format!("DEL {last}"));
+    assert_eq!(foreign(), None, "a key that isn't there");
+    server.command(&format!("RPUSH {last} precious"));
+    assert_eq!(foreign().as_deref(), Some(last), "a list");
 }

@@ -6,6 +6,9 @@ mod support;
 #[path = "sip_support/peer.rs"]
 mod peer;
 
+#[path = "sip_support/sipp.rs"]
+mod sipp;
+
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -19,7 +22,7 @@ use std::time::{Duration, Instant};
 use peer::*;
 use support::*;
 use vtax_load::sip::*;
-use vtax_plan::model::{Scenario, Spread};
+use vtax_plan::model::{Scenario, SipTransport, Spread};
 use vtax_sys::free_port;
 use vtax_sys::require::{Need, installed, need};
 use vtax_units::Nanos;
@@ -46,9 +49,11 @@ fn sipp_answers_our_calls() {
     let directory = tempfile::tempdir().unwrap();
     let port = free_port();
     let mut uas = sipp(directory.path(), &["-sn", "uas", "-p", &port.to_string()]);
-    thread::sleep(Duration::from_millis(500));
+    sipp::until_there(port, SipTransport::Udp);
     let mut spec = spec(SocketAddr::from(([127, 0, 0, 1], port)), 500);
     spec.workload.hold_time = Spread::Constant(Nanos::from_millis(20));
+    // As sipp has it: what it loses is sent again soon.
+    spec.workload.t1 = Nanos::from_millis(500);
     let mut session = SipSession::open_direct(&spec).unwrap();
     let result = run(&mut session, &profile(vec![mix("step 1", 200.0, 1_500)]));
     uas.kill().unwrap();
@@ -71,7 +76,7 @@ fn sipp_calls_us() {
         let uas = scope.spawn(move || {
             answer_calls(([127, 0, 0, 1], 0).into(), stop, |address| sender.send(address).unwrap())
         });
-        let target = receiver.recv_timeout(Duration::from_secs(5)).unwrap().to_string();
+        let target = receiver.recv_timeout(Duration::from_secs(30)).unwrap().to_string();
         let port = free_port().to_string();
         let arguments = ["-sn", "uac", &target, "-p", &port, "-m", "300", "-r", "200", "-d", "10"];
         let ended = sipp(directory.path(), &arguments).wait().unwrap();
@@ -118,7 +123,8 @@ impl Capture {
 
     /// Ends the capture and reads it; `own` says which messages the session has sent.
     fn dissect(mut self) -> Dissected {
-        thread::sleep(Duration::from_millis(300));
+        let capture = self.directory.path().join("capture");
+        until_it_grows_no_more(&capture);
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         let limit = Instant::now() + Duration::from_secs(10);
@@ -138,7 +144,7 @@ impl Capture {
         ];
         let output = Command::new("tshark")
             .arg("-r")
-            .arg(self.directory.path().join("capture"))
+            .arg(&capture)
             .args(["-d", &format!("udp.port=={},sip", self.port), "-T", "fields", "-E", "separator=/t"])
             .args(fields.iter().flat_map(|field| ["-e", field]))
             .stderr(Stdio::null())
@@ -166,6 +172,19 @@ impl Capture {
             found.malformed += u64::from(!malformed.is_empty() || (method.is_empty() && status.is_empty()));
         }
         found
+    }
+}
+
+/// Waits until all that was sent is in a file that is captured to.
+fn until_it_grows_no_more(file: &Path) {
+    let length = || std::fs::metadata(file).map_or(0, |file| file.len());
+    let (mut last, mut since) = (length(), Instant::now());
+    while since.elapsed() < Duration::from_secs(1) {
+        thread::sleep(Duration::from_millis(20));
+        let now = length();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
     }
 }
 

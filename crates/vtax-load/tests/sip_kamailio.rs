@@ -19,6 +19,8 @@ use vtax_service::{RunningService, StartContext, missing};
 use vtax_units::{Bytes, Nanos};
 
 const SUBSCRIBERS: u32 = 400;
+/// The usual one at both ends: what a busy Kamailio loses is sent again soon.
+const T1: Nanos = Nanos::from_millis(500);
 
 /// Kamailio with its private directory, for as long as a test lasts; `None`, with the reason, where
 /// it isn't installed.
@@ -33,7 +35,7 @@ fn start(media_relay: Option<MediaRelay>, tls: bool) -> Option<(RunningService, 
             port: vtax_sys::free_port(),
             children: Some(4),
             shared_memory: Bytes::from_mib(64),
-            t1: Nanos::from_millis(500),
+            t1: T1,
             location: LocationMode::WriteBack,
             media_relay,
             tls,
@@ -63,6 +65,7 @@ fn every_scenario(transport: SipTransport) {
     let Some((server, _directory)) = start(None, transport == SipTransport::Tls) else { return };
     let mut spec = spec(server.address(), SUBSCRIBERS);
     spec.workload.transport = transport;
+    spec.workload.t1 = T1;
     spec.workload.mix = Scenario::ALL.map(|scenario| part(scenario, 0.1)).to_vec();
     let mut session = SipSession::open(&spec).unwrap();
     let result = run(&mut session, &profile(vec![registration(200.0), mix("step 1", 100.0, 3_000)]));
@@ -121,6 +124,7 @@ fn kamailio_refuses_a_wrong_password() {
     let Some((server, _directory)) = kamailio() else { return };
     let mut spec = spec(server.address(), SUBSCRIBERS);
     spec.workload.subscribers.password = "guess%d".to_owned();
+    spec.workload.t1 = T1;
     let mut session = SipSession::open(&spec).unwrap();
     let mut open = registration(400.0);
     open.ihs_limit = None;

@@ -1,5 +1,8 @@
 //! SIPp's own scenarios against SIPp as the other side, both ways, and what is refused in them.
 
+#[path = "sip_support/sipp.rs"]
+mod sipp;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -96,7 +99,7 @@ fn call_sipp(client: &str, server: &str, transport: SipTransport) -> Option<(Loa
     let port = free_port();
     let mode = if transport == SipTransport::Tcp { "t1" } else { "u1" };
     let mut uas = sipp(directory.path(), &["-sn", server, "-p", &port.to_string(), "-t", mode]);
-    thread::sleep(Duration::from_millis(500));
+    sipp::until_there(port, transport);
     let found = run(&spec(([127, 0, 0, 1], port).into(), &scenario, transport), 100.0);
     uas.kill().unwrap();
     uas.wait().unwrap();
@@ -143,7 +146,7 @@ fn sipp_calls(client: &str, server: &str, pause: &str) -> Option<ScriptFigures> 
     Some(thread::scope(|scope| {
         let (stop, spec) = (&stop, &spec);
         let server = scope.spawn(move || answer_script(spec, stop, |address| sender.send(address).unwrap()));
-        let target = receiver.recv_timeout(Duration::from_secs(5)).unwrap().to_string();
+        let target = receiver.recv_timeout(Duration::from_secs(30)).unwrap().to_string();
         let port = free_port().to_string();
         let arguments = ["-sn", client, &target, "-p", &port, "-m", "100", "-r", "100", "-d", pause];
         let ended = sipp(directory.path(), &arguments).wait().unwrap();

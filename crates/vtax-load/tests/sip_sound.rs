@@ -115,7 +115,7 @@ fn answered_by(server: &ScriptSpec) -> ((LoadResult, ScriptFigures), ScriptFigur
         let stop = &stop;
         let answering =
             scope.spawn(move || answer_script(server, stop, |address| sender.send(address).unwrap()));
-        let target = receiver.recv_timeout(Duration::from_secs(5)).unwrap();
+        let target = receiver.recv_timeout(Duration::from_secs(30)).unwrap();
         let found = call(target);
         stop.store(true, Relaxed);
         (found, answering.join().unwrap().unwrap())

@@ -10,7 +10,7 @@ use vtax_load::storage::{Failure, LocalSpec, StorageError, StorageSession, Stora
 use vtax_load::{Control, LoadError};
 use vtax_plan::model::{StorageEngine, StorageOperation};
 use vtax_sys::mount::{bind, tmpfs};
-use vtax_sys::require::{Need, need};
+use vtax_sys::require::{Need, need, possible};
 use vtax_units::Bytes;
 
 #[path = "storage_support/local.rs"]
@@ -149,7 +149,9 @@ fn inside_a_device() {
     File::create(&file).unwrap().set_len(16 << 20).unwrap();
     let made = Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&file).status().expect("mkfs.ext4 is there");
     assert!(made.success());
-    let Some(device) = Device::of(&file) else { return println!("without loop devices") };
+    let device = Device::of(&file);
+    let lack = device.is_none().then_some("this kernel has no loop devices, or losetup is missing");
+    let (true, Some(device)) = (possible(lack), device) else { return };
     let write = step(StorageEngine::Psync, StorageOperation::Write);
     let refused = |overwrite, step| device.session(overwrite).run_step(step, &Control::new()).unwrap_err();
     let holds = || {

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use vtax_plan::model::{Cell, Plan};
-use vtax_stats::{t_quantile, tellable};
+use vtax_stats::{scatter_of, tellable};
 use vtax_store::provenance::HostFacts;
 use vtax_store::summary::{Comparison, Summary};
 use vtax_store::{
     CALIBRATION_VERSION, CalibratedEffect, Calibration, StoreError, create_directory, write_file,
 };
 use vtax_sys::clock::unix_ms;
+use vtax_units::hex;
 use vtax_units::metric::NAMED_AFTER;
 
 use crate::precision::comparisons;
@@ -102,10 +103,6 @@ fn key(conditions: &[String]) -> String {
         hash.update(condition.as_bytes());
     }
     hex(&hash.finalize()[..16])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// What the summary of a run of [`against_itself`] says about `plan`'s testbed.
@@ -218,9 +215,7 @@ pub fn foresight(plan: &Plan, calibration: &Calibration) -> Vec<Foresight> {
 
 /// The standard deviation between rounds of the logarithm of a ratio, from its interval.
 fn scatter(effect: &CalibratedEffect) -> Option<f64> {
-    let (low, high) = effect.interval.filter(|(low, high)| *low > 0.0 && high >= low && high.is_finite())?;
-    let n = f64::from(effect.trials);
-    (n >= 2.0).then(|| (high / low).ln() / 2.0 / t_quantile(0.975, n - 1.0) * n.sqrt())
+    scatter_of(effect.interval?, effect.trials as usize)
 }
 
 #[cfg(test)]

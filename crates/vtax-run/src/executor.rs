@@ -115,7 +115,7 @@ impl LabExecutor {
         } else {
             None
         };
-        ManualTestbed::of_cell(&mut self.lab, plan, cell, provisioning)
+        ManualTestbed::of_cell(&mut self.lab, plan, cell, provisioning, &self.stop, observer)
     }
 
     /// Why this cell can't be measured on this host, with the way out; `None` where it can.

@@ -15,12 +15,17 @@ use vtax_units::Nanos;
 
 use crate::instrument::BOOT_WITHIN;
 use crate::member::name;
+use crate::observe::{Observer, RunEvent};
+use crate::stop::Stop;
 use crate::systems;
+use crate::trial::enders;
 
 /// How long routers have to agree.
 const PATIENCE: Nanos = Nanos::from_secs(120);
 /// Name of the node that holds a containerlab file's nodes.
 const HOLDER: &str = "routers";
+/// What is told when routers, and what else stands between the ends, are started.
+const RAISING: &str = "building the topology, until its routers agree";
 /// What the path between client and system under test is called where it is cut.
 const PATH: &str = "path";
 
@@ -111,22 +116,32 @@ fn serve(
 }
 
 impl ManualTestbed {
-    /// Everything of a blueprint in one node of the host's.
+    /// Everything of a blueprint in one node of the host's. It is given up where `stop` is asked meanwhile.
     ///
     /// # Errors
     ///
     /// Where something is refused or missing; what was built until then is taken down.
-    pub fn of_blueprint(lab: &Lab, blueprint: Blueprint) -> Result<(Self, Raised), ManualTestbedError> {
+    pub fn of_blueprint(
+        lab: &Lab,
+        blueprint: Blueprint,
+        stop: &Stop,
+        observer: &dyn Observer,
+    ) -> Result<(Self, Raised), ManualTestbedError> {
         let mut node = lab.add_native_node(&NodeSpec::new(HOLDER))?;
+        stop.watch(node.ender().into_iter().collect());
         let agent = talk(&mut node)?;
         greet(&agent, Some(&[]))?;
+        observer.observe(&RunEvent::Phase { what: RAISING });
         let raised = agent.raise_topology(blueprint.clone(), Vec::new(), PATIENCE, None)?;
+        // What stands is taken down in order by who holds it.
+        stop.watch(Vec::new());
         let agents = vec![(HOLDER.to_owned(), agent)];
         let handle = Arc::new(TestbedHandle { agents, holder: Some((0, blueprint)), path: None });
         Ok((Self { handle, nodes: Nodes::Holder(Box::new(node)) }, raised))
     }
 
-    /// The testbed of a cell of a plan, as a trial has it; its services too, where there is something to start it with.
+    /// The testbed of a cell of a plan, as a trial has it; its services too, where there is something to start it with. It is given
+    /// up where `stop` is asked meanwhile.
     ///
     /// # Errors
     ///
@@ -136,8 +151,13 @@ impl ManualTestbed {
         plan: &Plan,
         cell: &Cell,
         provisioning: Option<Provisioning>,
+        stop: &Stop,
+        observer: &dyn Observer,
     ) -> Result<BuiltManualTestbed, ManualTestbedError> {
+        let phase = |what| observer.observe(&RunEvent::Phase { what });
+        phase("building the testbed");
         let mut testbed = lab.build(&systems::testbed(cell, &plan.budget))?;
+        stop.watch(enders(&testbed));
         let mut agents = vec![("client".to_owned(), talk(&mut testbed.client)?)];
         for (number, sut) in testbed.suts.iter_mut().enumerate() {
             agents.push((name(number), talk(&mut sut.node)?));
@@ -158,15 +178,20 @@ impl ManualTestbed {
             greet(&agent, None)?;
             let (blueprint, doors) = (setup.blueprint.clone(), setup.doors.clone());
             let (patience, cpus) = (setup.patience, setup.cpus_kept());
+            phase(RAISING);
             raised = Some(agent.raise_topology(blueprint.clone(), doors, patience, cpus)?);
             holder = Some((agents.len(), blueprint));
             agents.push((HOLDER.to_owned(), agent));
         }
         testbed.settle_routers()?;
         let services = match &provisioning {
-            Some(provisioning) => serve(&agents[1..], &testbed, cell, provisioning)?,
+            Some(provisioning) => {
+                phase("starting the service");
+                serve(&agents[1..], &testbed, cell, provisioning)?
+            }
             None => Vec::new(),
         };
+        stop.watch(Vec::new());
         let path = Some(testbed.path_switch());
         let handle = Arc::new(TestbedHandle { agents, holder, path });
         let testbed = Self { handle, nodes: Nodes::Testbed(Box::new(testbed)) };

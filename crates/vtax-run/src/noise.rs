@@ -4,8 +4,8 @@ use vtax_probe::noise::{Disturbance, STEAL_SHARE};
 use vtax_store::record::{InvalidReason, Validity};
 use vtax_units::Nanos;
 
-/// Share of the SUT's CPUs that others may take before a trial no longer counts: as much as the
-/// usual margin of a verdict, which a larger one could turn. Less is only told.
+/// Share of the SUT's CPUs that others may take, and of the time in which they are wanted that a hypervisor may, before a trial no
+/// longer counts: as much as the usual margin of a verdict, which a larger one could turn. Less is only told.
 pub(crate) const DISTURBED_SHARE: f64 = 0.05;
 /// Drop of the clock between a trial's first and last third beyond which it no longer counts: what was
 /// measured before and after are two machines.
@@ -19,22 +19,22 @@ const DISTURBED_TIME: Nanos = Nanos::from_millis(50);
 /// Sides of a duet that share their CPUs share what disturbs them, which is what they are for: load
 /// of others is only told there.
 pub(crate) fn is_too_much(noise: &Disturbance, shared: bool) -> bool {
-    let much = |share: f64| {
-        share > DISTURBED_SHARE && share * noise.time.as_secs_f64() > DISTURBED_TIME.as_secs_f64()
-    };
-    let contended = !shared && (much(noise.foreign) || much(noise.steal));
+    let much = |share: f64, seconds: f64| share > DISTURBED_SHARE && seconds > DISTURBED_TIME.as_secs_f64();
+    let by_others = much(noise.foreign, noise.foreign * noise.time.as_secs_f64());
+    let contended = !shared && (by_others || much(noise.steal, noise.stolen.as_secs_f64()));
     let slowed = noise.throttles > 0 || noise.frequency_drop > DISTURBED_CLOCK;
     let starved = noise.swapped_pages > 0 || (noise.short_of_memory && noise.memory_wait > DISTURBED_SHARE);
     contended || slowed || starved
 }
 
 /// A generator whose CPUs a hypervisor took was not limited by itself: more CPUs would not have helped.
-/// `stolen` is the share of its CPUs' time.
+/// `stolen` is the share of the time in which its CPUs were wanted.
 pub(crate) fn blame(validity: Validity, stolen: f64) -> Validity {
     match validity {
         Validity::Invalid { reason: InvalidReason::GeneratorLimited, detail } if stolen > STEAL_SHARE => {
-            let detail =
-                format!("a hypervisor took {:.1} % of the load generator's CPUs; {detail}", stolen * 100.0);
+            let percent = stolen * 100.0;
+            let what = format!("a hypervisor took {percent:.1} % of the time that the load generator wanted");
+            let detail = format!("{what}; {detail}");
             Validity::Invalid { reason: InvalidReason::Disturbed, detail }
         }
         other => other,
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(blame(late(), 0.004), late());
         let disturbed = Validity::Invalid {
             reason: InvalidReason::Disturbed,
-            detail: "a hypervisor took 12.0 % of the load generator's CPUs; it was late".into(),
+            detail: "a hypervisor took 12.0 % of the time that the load generator wanted; it was late".into(),
         };
         assert_eq!(blame(late(), 0.12), disturbed);
         assert_eq!(blame(Validity::Valid, 0.12), Validity::Valid, "who kept up kept up");
@@ -60,15 +60,22 @@ mod tests {
 
     #[test]
     fn a_few_ticks_and_a_shared_duet_are_not_disturbed() {
+        // CPUs that are wanted half of the time.
         let noise = |seconds: f64, steal: f64| Disturbance {
             time: Nanos((seconds * 1e9) as u64),
             steal,
+            stolen: Nanos((seconds * 1e9 * steal / 2.0) as u64),
             ..Disturbance::default()
         };
         assert!(is_too_much(&noise(2.0, 0.06), false));
         assert!(!is_too_much(&noise(2.0, 0.04), false));
-        assert!(!is_too_much(&noise(0.5, 0.06), false), "30 ms are three ticks");
+        assert!(!is_too_much(&noise(1.0, 0.06), false), "30 ms are three ticks");
         assert!(!is_too_much(&noise(2.0, 0.06), true));
+        let others = |seconds: u64, foreign| {
+            let time = Nanos::from_secs(seconds);
+            is_too_much(&Disturbance { time, foreign, ..Disturbance::default() }, false)
+        };
+        assert_eq!([others(1, 0.06), others(1, 0.04), others(0, 0.06)], [true, false, false]);
         assert!(is_too_much(&Disturbance { throttles: 1, ..Disturbance::default() }, true));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vtax_plan::model::{Plan, TrialKind};
-use vtax_stats::{ALPHA, SoFar, foreseen};
+use vtax_stats::{ALPHA, SoFar, foreseen, left_after_looks};
 
 use crate::precision::{Logs, Precision, comparisons};
 
@@ -131,8 +131,9 @@ fn told(plan: &Plan, seen: &[EarlyComparison], rounds: usize) -> Vec<bool> {
         (true, false) => 1.0 - ASKED_FIRST,
         (false, _) => 1.0,
     };
+    let alpha = left_after_looks(ALPHA, (plan.repeat.min as usize, plan.repeat.max as usize));
     let foreseen = |found: &[SoFar<'_>], asked_first, unknown| {
-        foreseen(found, unknown, rounds, plan.margin.0, share(asked_first) * ALPHA)
+        foreseen(found, unknown, rounds, plan.margin.0, share(asked_first) * alpha)
     };
     let unknown = comparisons(plan).saturating_sub(seen.len());
     let mut first = foreseen(&first, true, 0).into_iter();

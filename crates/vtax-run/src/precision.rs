@@ -91,9 +91,10 @@ impl<'a> Precision<'a> {
     }
 
     fn known(&self, ratio: &Ratio) -> bool {
-        let looked = after_looking(ratio, self.plan.repeat.min as usize);
-        let family = comparisons(self.plan);
-        narrow(&looked, self.plan.repeat.until.0) || plain(&looked, self.plan.margin.0, family)
+        let repeat = &self.plan.repeat;
+        let (min, max) = (repeat.min as usize, repeat.max as usize);
+        let (looked, family) = (after_looking(ratio, min), comparisons(self.plan));
+        narrow(&looked, repeat.until.0) || plain(&looked, self.plan.margin.0, family, (min, max))
     }
 
     /// How soon a measure deserves more rounds: the smaller, the sooner.
@@ -277,7 +278,8 @@ fn figures(record: &TrialRecord) -> Vec<Figure> {
             let doc = ims.doc.map(|doc| (doc.effective.0, doc.requested.0));
             let upper = ims.failed.map(|failed| failed.0);
             let resolution = doc.map_or(0.0, |(_, requested)| width(requested, upper));
-            one(DOC, Higher, doc.map(|(effective, _)| effective), resolution)
+            // The middle of its bracket, as the report's taxes have it.
+            one(DOC, Higher, doc.map(|(effective, _)| effective * (resolution / 2.0).exp()), resolution)
         }
         // Faults are repeated as often as the plan says; no tax is made of them.
         Some(Finding::Failover(_) | Finding::Network(_) | Finding::Storage(_) | Finding::Unknown { .. })
@@ -345,16 +347,18 @@ struct Side {
 }
 
 impl Side {
-    /// Without the resolution: no number of trials makes a bracket narrower, so that it is none of the stopping rule's.
+    /// With next to none of the resolution: no number of trials makes a bracket narrower, so that it is none of the stopping rule's. But
+    /// few trials that agree because their brackets are wide are no chance.
     fn group(&self) -> Group<'_> {
-        Group::in_rounds(&self.values, &self.rounds)
+        let resolution = self.resolution.min(f64::EPSILON);
+        Group { resolution, ..Group::in_rounds(&self.values, &self.rounds) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use vtax_load::sip::Pools;
-    use vtax_store::ims::{ImsMetric, ImsPhase, ImsPhaseKind};
+    use vtax_store::ims::{Doc, ImsMetric, ImsPhase, ImsPhaseKind};
     use vtax_units::Rate;
 
     use super::*;
@@ -373,6 +377,53 @@ mod tests {
         assert!((median(0.1, timeout) - 556.0).abs() <= 1.0);
         assert!((median(0.6, timeout) - 2000.0).abs() <= 1.0);
         assert!((median(0.6, Nanos::ZERO) - 1000.0).abs() <= 1.0, "at least as slow as the slowest answer");
+    }
+
+    /// Three searches that end in one bracket are known to its width, and three rates that are the same to the digit aren't known at all.
+    #[test]
+    fn what_agrees_within_a_bracket_is_known() {
+        let side = |values: &[f64], resolution| Side {
+            metric: CAPACITY,
+            better: Direction::Higher,
+            values: values.to_vec(),
+            rounds: (0..).take(values.len()).collect(),
+            resolution,
+        };
+        let known = |resolution, n: usize| {
+            let (c, b) = (side(&vec![500.0; n], resolution), side(&vec![1_000.0; n], resolution));
+            tax(&c.group(), &b.group(), c.better, 1).unwrap()
+        };
+        let bracket = known(0.05, 3);
+        let (low, high) = bracket.interval.unwrap();
+        assert!((bracket.tax - 2.0).abs() < 1e-9 && (high / low - 1.0).abs() < 1e-9, "{bracket:?}");
+        assert!(narrow(&bracket, 0.01) && plain(&bracket, 0.05, 6, (3, 10)));
+        assert!(!narrow(&known(0.0, 3), 0.01) && !plain(&known(0.0, 5), 0.05, 6, (3, 10)));
+        assert!(narrow(&known(0.0, 6), 0.01));
+    }
+
+    /// The middle of 100 and 110, a hundredth below each: sqrt(1.1) of 99.
+    #[test]
+    fn a_capacity_is_judged_by_the_middle_of_its_bracket() {
+        let doc = Doc { requested: Rate(100.0), effective: Rate(99.0), phase: 0 };
+        let found = |failed: Option<f64>| {
+            let found = ImsOutcome {
+                doc: Some(doc),
+                failed: failed.map(Rate),
+                phases: Vec::new(),
+                stray: BTreeMap::new(),
+                pools: Pools::default(),
+                connections: None,
+                probe_clocks: BTreeMap::new(),
+            };
+            let observations = vec![Observation::whole(0, Finding::Ims(Box::new(found)))];
+            let figures = figures(&TrialRecord { observations, ..TrialRecord::default() });
+            (figures[0].metric.name, figures[0].value, figures[0].resolution)
+        };
+        let (metric, value, resolution) = found(Some(110.0));
+        assert_eq!(metric, "doc");
+        assert!((value - 103.832_1).abs() < 1e-4 && (resolution - 1.1f64.ln()).abs() < 1e-12, "{value}");
+        // Of a lower bound there is no middle.
+        assert_eq!(found(None), ("doc", 99.0, 0.0));
     }
 
     /// Rounds of such a measure ended with the fewest, whatever they had shown.

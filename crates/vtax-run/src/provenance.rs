@@ -1,15 +1,17 @@
 //! Where the numbers come from: facts about this machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
 use sha2::{Digest, Sha256};
-use vtax_plan::model::{Cell, Plan, ServiceKind};
+use vtax_plan::estimate::requirements;
+use vtax_plan::model::{Plan, ServiceKind};
 use vtax_probe::noise::HostProbe;
 use vtax_store::provenance::{HostFacts, ProgramFacts};
 use vtax_store::{PROVENANCE_VERSION, Provenance};
 use vtax_sys::clock::unix_ms;
+use vtax_units::hex;
 
 /// Environment variables that change what the programs of a run do.
 const VARIABLES: &[&str] =
@@ -165,8 +167,7 @@ pub(crate) fn machine_name() -> String {
     let name = if name.is_empty() { "unnamed".to_owned() } else { name };
     let Some(id) = read("/etc/machine-id") else { return name };
     let digest = Sha256::digest(format!("vtax machine name {id}"));
-    let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("{name}-{hash}")
+    format!("{name}-{}", hex(&digest[..4]))
 }
 
 fn read(path: &str) -> Option<String> {
@@ -205,16 +206,19 @@ fn virtualization() -> Option<String> {
     flags.split_whitespace().any(|flag| flag == "hypervisor").then(|| "a hypervisor".to_owned())
 }
 
-/// Versions of the distribution's packages that take part in this plan.
+/// The distribution's packages that take part in this plan.
+fn package_names(plan: &Plan) -> BTreeSet<&'static str> {
+    // These are told of every plan: a comparison takes what only one of two runs tells for a difference.
+    let always = ["qemu-system-x86", "runc", "crun"];
+    let needed = requirements(plan).into_iter().flat_map(|needed| needed.packages().iter().copied());
+    always.into_iter().chain(needed).collect()
+}
+
+/// Their versions, where they are installed.
 fn packages(plan: &Plan) -> BTreeMap<String, String> {
-    let mut names = vec!["qemu-system-x86", "runc", "crun"];
-    names
-        .extend(plan.cells.iter().flat_map(Cell::services).flat_map(|service| service.kind.facts().packages));
-    names.sort_unstable();
-    names.dedup();
     let listing = Command::new("dpkg-query")
         .args(["--show", "--showformat=${db:Status-Status} ${Package} ${Version}\n"])
-        .args(&names)
+        .args(package_names(plan))
         .output();
     // Not a Debian: the services' own version lines have to do.
     let Ok(listing) = listing else { return BTreeMap::new() };
@@ -232,6 +236,19 @@ fn packages(plan: &Plan) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packages_are_those_of_services_and_paths() {
+        let text = "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: nginx\n\
+                    paths:\n- ovs\n- pasta\n- wireguard\n- bridge: {name: leased, addresses: dhcp}\n\
+                    - routed: {name: fabric, topology: leaf-spine}\n\
+                    workload: {http: {target: /}}\nmeasure: capacity\n";
+        let plan = vtax_plan::parse("p", text.as_bytes(), &[] as &[&str]);
+        let plan = plan.unwrap_or_else(|e| panic!("{e}"));
+        let of_paths = ["dnsmasq-base", "frr", "openvswitch-switch", "passt", "wireguard-tools"];
+        let wanted = of_paths.into_iter().chain(["crun", "nginx", "qemu-system-x86", "runc"]);
+        assert_eq!(package_names(&plan), wanted.collect::<BTreeSet<_>>());
+    }
 
     #[test]
     fn a_command_line_is_kept_without_its_passwords() {

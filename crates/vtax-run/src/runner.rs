@@ -165,14 +165,27 @@ impl<'a> Runner<'a> {
             left_out.extend(met.map(|reason| (index, reason)));
         }
         let all = left_out.len() == self.plan.cells.len();
-        if let Some((index, reason)) = left_out.first().filter(|_| all || strict) {
-            let why = format!("{}: {reason}", self.plan.cells[*index].id);
+        if !left_out.is_empty() && (all || strict) {
+            let why = self.by_reason(&left_out);
             return Err(if all { RunError::NothingPossible(why) } else { RunError::NotAllPossible(why) });
         }
         for (index, reason) in left_out {
             self.leave_out(index, &reason)?;
         }
         Ok(())
+    }
+
+    /// Cells that can't be built, all with the same reason in one line: many may lack the same.
+    fn by_reason(&self, left_out: &[(usize, String)]) -> String {
+        let mut lines: Vec<(&str, String)> = Vec::new();
+        for (index, reason) in left_out {
+            let id = &self.plan.cells[*index].id;
+            match lines.iter_mut().find(|(known, _)| known == reason) {
+                Some((_, ids)) => *ids += &format!(", {id}"),
+                None => lines.push((reason.as_str(), id.clone())),
+            }
+        }
+        lines.iter().map(|(reason, ids)| format!("{ids}: {reason}")).collect::<Vec<_>>().join("\n")
     }
 
     /// Journals something the report must mention, once.

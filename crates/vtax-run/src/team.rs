@@ -9,7 +9,7 @@ use vtax_lab::Testbed;
 use vtax_load::{LoadAnswer, LoadSpec, Progress, RequestStep, Step, together};
 use vtax_store::record::{GeneratorRecord, InvalidReason, Validity, spread};
 use vtax_sys::clock::unix_time;
-use vtax_sys::sync::{into_inner, lock};
+use vtax_sys::sync::{into_inner, joined, lock};
 use vtax_units::Nanos;
 
 use crate::probes::role;
@@ -163,7 +163,7 @@ impl<'a> Team<'a> {
             let make = &make;
             let others: Vec<_> =
                 (1..of).map(|number| scope.spawn(move || make(number, &mut || ()))).collect();
-            let first = make(0, &mut || told(&sum(&lock(&latest))));
+            let first = make(0, &mut || told(&Progress::together(lock(&latest).iter().copied())));
             std::iter::once(first).chain(others.into_iter().map(joined)).collect()
         });
         match into_inner(failure) {
@@ -248,20 +248,6 @@ fn too_far_apart(apart: u64, within: u64, recorded: u64) -> Option<String> {
     })
 }
 
-/// What all have done, as one.
-fn sum(parts: &[Progress]) -> Progress {
-    let mut sum = Progress::default();
-    for part in parts {
-        sum.elapsed = sum.elapsed.max(part.elapsed);
-        sum.sent += part.sent;
-        sum.ok += part.ok;
-        sum.failed += part.failed;
-        sum.latency_sum.0 += part.latency_sum.0;
-        sum.bytes += part.bytes;
-    }
-    sum
-}
-
 /// With the host's name beside the node's.
 fn on_host(error: AgentError, host: &str) -> AgentError {
     let named = |node: String| format!("{node} on {host}");
@@ -273,11 +259,6 @@ fn on_host(error: AgentError, host: &str) -> AgentError {
         AgentError::Refused { node, error } => AgentError::Refused { node: named(node), error },
         other => other,
     }
-}
-
-/// What a thread found; its panic goes on here.
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 #[cfg(test)]
@@ -415,13 +396,5 @@ mod tests {
         Team { members: Vec::new(), done: Mutex::new(done) }.keep(true, Nanos::ZERO, &mut validity);
         let expected = Validity::Invalid { reason: InvalidReason::GeneratorLimited, detail: why };
         assert_eq!(validity, expected);
-    }
-
-    #[test]
-    fn progress_adds_up() {
-        let one = Progress { elapsed: Nanos(5), ok: 2, sent: 3, ..Progress::default() };
-        let other = Progress { elapsed: Nanos(7), ok: 4, failed: 1, sent: 6, ..Progress::default() };
-        let whole = sum(&[one, other]);
-        assert_eq!((whole.elapsed, whole.ok, whole.sent, whole.failed), (Nanos(7), 6, 9, 1));
     }
 }

@@ -14,7 +14,9 @@ pub enum TrialsOutcome {
 }
 
 impl TrialsOutcome {
-    pub(crate) fn of<'a>(trials: impl IntoIterator<Item = &'a Validity>) -> Self {
+    /// Of trials with these validities.
+    #[must_use]
+    pub fn of<'a>(trials: impl IntoIterator<Item = &'a Validity>) -> Self {
         use InvalidReason::{NothingSucceeded, PartnerInvalid, PrerequisiteMissing, ServiceFailed};
         let mut outcome = Self::NoneValid;
         let mut other = false;

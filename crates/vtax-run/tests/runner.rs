@@ -274,7 +274,12 @@ fn of_testbeds_with_one_name_each_is_asked_for_and_equal_ones_once() {
     };
     let refused = runner.leave_out_impossible(true, &mut too_many).expect_err("strict");
     assert!(matches!(&refused, RunError::NotAllPossible(why) if why.ends_with("no memory for them")));
-    assert!(refused.to_string().starts_with("not everything of this plan can be measured"), "{refused}");
+    let refused = refused.to_string();
+    assert!(refused.starts_with("not everything of this plan can be measured"), "{refused}");
+    // Each cell is named, and what they have in common once.
+    let mut of_four = plan.cells.iter().filter(|cell| cell.environment.count == 4);
+    assert!(of_four.all(|cell| refused.contains(&cell.id)), "{refused}");
+    assert_eq!(refused.matches("no memory for them").count(), 1, "{refused}");
     let none =
         runner.leave_out_impossible(false, |_| Some("no memory".to_owned())).expect_err("no cell is left");
     assert!(matches!(none, RunError::NothingPossible(_)), "{none}");

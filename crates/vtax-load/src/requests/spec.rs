@@ -42,7 +42,6 @@ pub struct RequestStep {
     pub drain: Nanos,
 }
 
-/// More connections than one machine has descriptors for.
 /// A result holds a histogram for each.
 const INTERVALS_MAX: u64 = 10_000;
 /// No generator sends more; beyond it a typing error is likelier.

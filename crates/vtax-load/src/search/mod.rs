@@ -5,7 +5,10 @@
 //! a growing factor until one rate has passed and a higher one has failed, then halves the
 //! bracket (geometrically) until it is narrow enough. A failure that is not gross, or that may be
 //! the generator's, is tried once more before it counts, as a moment's noise must not pass for a
-//! bound.
+//! bound. Nor may a moment's luck: of a rate that passed and failed, a third try decides, and the
+//! lower end of the last bracket has to pass twice. Were failures tried again and passes not, a
+//! rate that passes every other time would count as passed three times of four, and what scatters
+//! most would seem to carry the most.
 
 mod requests;
 
@@ -38,6 +41,9 @@ pub struct SearchSpec {
     pub p95_max: Option<Nanos>,
     /// Most steps, repeated ones included.
     pub steps_max: u32,
+    /// Both ends of the bracket have to hold in two of three tries; false where the caller tries the lower one again itself. Then a
+    /// rate passes as soon as one try of it does.
+    pub confirm: bool,
 }
 
 /// Below this rate a service is said to carry nothing.
@@ -49,6 +55,12 @@ const FACTOR_MAX: f64 = 4.0;
 /// A failure is gross, and not tried again, where more than this share was lost or still waited for, or it took this many times a limit of latency.
 const GROSS_LOSS: f64 = 0.2;
 const GROSS_LATENCY: f64 = 8.0;
+/// Requests beyond a percentile that tell it: with fewer, chance decides what it is.
+const BEYOND: f64 = 10.0;
+/// A step is made longer than was asked for by this factor at most.
+const LONGER: f64 = 4.0;
+/// A bracket as wide as the precision, but for rounding, is narrow enough.
+const ROUNDING: f64 = 1e-12;
 
 impl SearchSpec {
     /// A search that knows nothing: from 1000/s, doubling; 5 % precision, 1 % loss.
@@ -64,6 +76,7 @@ impl SearchSpec {
             p99_max: None,
             p95_max: None,
             steps_max: 40,
+            confirm: true,
         }
     }
 
@@ -89,6 +102,22 @@ impl SearchSpec {
     #[must_use]
     pub fn drain(&self) -> Nanos {
         DRAIN_MIN.max(self.longest_limit().unwrap_or_default())
+    }
+
+    /// How long a step at this rate has to be where `step` is asked for: long enough for ten requests beyond the highest percentile that
+    /// has a limit, but no longer than four times as long.
+    ///
+    /// Of twenty requests, none may be beyond a limit of the 99th percentile, and every other step of a service that is too slow for 3
+    /// of 100 keeps to it: the slower a system, the less it would be held to.
+    #[must_use]
+    pub fn step_at(&self, rate: Rate, step: Nanos) -> Nanos {
+        let beyond = match (self.p99_max, self.p95_max) {
+            (Some(_), _) => 0.01,
+            (None, Some(_)) => 0.05,
+            (None, None) => return step,
+        };
+        let longest = LONGER * step.as_secs_f64();
+        step.max(Nanos::from_secs_f64((BEYOND / (beyond * rate.0)).min(longest)))
     }
 
     fn longest_limit(&self) -> Option<Nanos> {
@@ -171,17 +200,34 @@ pub struct Bracket {
     pub steps: Vec<(StepOutcome, StepVerdict)>,
 }
 
+/// A rate that passed.
+#[derive(Debug, Clone, Copy)]
+struct Passed {
+    rate: f64,
+    /// It passed in two tries of three.
+    sure: bool,
+}
+
+/// What came of the tries of one rate.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tries {
+    passed: u32,
+    failed: u32,
+    limited: u32,
+}
+
 /// A search under way.
 #[derive(Debug, Clone)]
 pub struct Search {
     spec: SearchSpec,
-    lower: Option<f64>,
+    /// Rates that passed, the lowest first; all are below the upper end.
+    passed: Vec<Passed>,
     upper: Option<f64>,
     factor: f64,
     /// The rate to offer next; `None` once the search has ended.
     pending: Option<f64>,
-    /// The pending rate was tried already and is tried once more.
-    retry: bool,
+    /// What is known of the pending rate.
+    tries: Tries,
     ending: Ending,
     steps: Vec<(StepOutcome, StepVerdict)>,
 }
@@ -202,11 +248,11 @@ impl Search {
         };
         Self {
             spec,
-            lower: None,
+            passed: Vec::new(),
             upper: None,
             factor: spec.factor,
             pending: (max >= RATE_MIN).then_some(start),
-            retry: false,
+            tries: Tries::default(),
             ending: if max >= RATE_MIN { Ending::Unfinished } else { Ending::NothingPassed },
             steps: Vec::new(),
         }
@@ -223,27 +269,27 @@ impl Search {
         let verdict = self.judge(&outcome);
         let Some(rate) = self.pending else { return verdict };
         self.steps.push((outcome, verdict));
-        let doubtful = match verdict {
-            StepVerdict::Passed => false,
-            StepVerdict::Failed => !self.is_gross(&outcome),
-            StepVerdict::GeneratorLimited => true,
-        };
-        if doubtful && !self.retry && !self.is_spent() {
-            self.retry = true;
+        match verdict {
+            StepVerdict::Passed => self.tries.passed += 1,
+            StepVerdict::Failed => self.tries.failed += 1,
+            StepVerdict::GeneratorLimited => self.tries.limited += 1,
+        }
+        if self.is_open(verdict, &outcome) && !self.is_spent() {
             return verdict;
         }
-        self.retry = false;
+        let tries = std::mem::take(&mut self.tries);
         match verdict {
             StepVerdict::Passed => {
-                self.lower = Some(rate);
+                self.passed.retain(|passed| passed.rate < rate);
+                self.passed.push(Passed { rate, sure: tries.passed > 1 });
                 if rate >= self.spec.max.0 {
                     self.end(Ending::AtMax);
                     return verdict;
                 }
             }
-            StepVerdict::Failed => self.upper = Some(rate),
+            StepVerdict::Failed => self.fail(rate),
             // With a rate that passed, that is all this generator can tell; otherwise look below.
-            StepVerdict::GeneratorLimited if self.lower.is_some() => {
+            StepVerdict::GeneratorLimited if !self.passed.is_empty() => {
                 self.end(Ending::GeneratorLimited);
                 return verdict;
             }
@@ -257,10 +303,32 @@ impl Search {
     #[must_use]
     pub fn finish(self) -> Bracket {
         Bracket {
-            lower: self.lower.map(Rate),
+            lower: self.passed.last().map(|passed| Rate(passed.rate)),
             upper: self.upper.map(Rate),
             ending: self.ending,
             steps: self.steps,
+        }
+    }
+
+    /// Whether the pending rate, of which this is the last try, is tried once more.
+    fn is_open(&self, last: StepVerdict, outcome: &StepOutcome) -> bool {
+        let Tries { passed, failed, limited } = self.tries;
+        match last {
+            StepVerdict::Passed => self.spec.confirm && failed > 0 && passed < 2,
+            // What passed before has not failed by far, whatever this try was like.
+            StepVerdict::Failed if passed > 0 => self.spec.confirm && failed < 2,
+            StepVerdict::Failed => failed + limited < 2 && !self.is_gross(outcome),
+            StepVerdict::GeneratorLimited => failed + limited < 2,
+        }
+    }
+
+    /// Takes a rate for the upper end. Where it had passed before, the way down begins anew.
+    fn fail(&mut self, rate: f64) {
+        self.upper = Some(rate);
+        let before = self.passed.len();
+        self.passed.retain(|passed| passed.rate < rate);
+        if self.passed.len() < before {
+            self.factor = self.spec.factor;
         }
     }
 
@@ -301,12 +369,11 @@ impl Search {
 
     /// Chooses the rate after `rate`.
     fn choose(&mut self, rate: f64) {
-        let next = match (self.lower, self.upper) {
-            (Some(lower), Some(upper)) if upper <= lower * (1.0 + self.spec.precision.0) => {
-                return self.end(Ending::Found);
-            }
-            (Some(lower), Some(upper)) => (lower * upper).sqrt(),
-            (Some(lower), None) => (lower * self.factor).min(self.spec.max.0),
+        let narrow = (1.0 + self.spec.precision.0) * (1.0 + ROUNDING);
+        let next = match (self.passed.last().copied(), self.upper) {
+            (Some(lower), Some(upper)) if upper <= lower.rate * narrow => return self.close(lower),
+            (Some(lower), Some(upper)) => (lower.rate * upper).sqrt(),
+            (Some(lower), None) => (lower.rate * self.factor).min(self.spec.max.0),
             (None, _) => rate / self.factor,
         };
         self.factor = (self.factor * self.factor).min(self.spec.factor_max);
@@ -318,6 +385,18 @@ impl Search {
             return self.end(Ending::StepsSpent);
         }
         self.pending = Some(next);
+    }
+
+    /// Ends with a bracket that is narrow enough, once its lower end has passed twice: once may be luck.
+    fn close(&mut self, lower: Passed) {
+        if lower.sure || !self.spec.confirm {
+            self.end(Ending::Found);
+        } else if self.is_spent() {
+            self.end(Ending::StepsSpent);
+        } else {
+            self.tries.passed = 1;
+            self.pending = Some(lower.rate);
+        }
     }
 }
 
@@ -398,8 +477,8 @@ mod tests {
         let lower = near.lower.unwrap();
         let again = search(spec().near_result(lower), |rate| server(capacity, rate));
         assert_eq!(again.ending, Ending::Found);
-        // One that passes, one that fails twice.
-        assert!(again.steps.len() <= 3, "{:?}", again.steps);
+        // One that passes twice, one that fails twice.
+        assert!(again.steps.len() <= 4, "{:?}", again.steps);
         let moved = search(spec().near_result(lower), |rate| server(capacity * 0.6, rate));
         assert_eq!(moved.ending, Ending::Found);
         assert!(moved.upper.unwrap().0 >= capacity * 0.6 * AT_LIMIT);
@@ -491,6 +570,101 @@ mod tests {
         assert_eq!(found.steps[1].0.rate, found.steps[2].0.rate);
     }
 
+    /// The rates of a search's steps, each with whether it passed.
+    fn course(found: &Bracket) -> Vec<(f64, bool)> {
+        found.steps.iter().map(|(step, found)| (step.rate.0, *found == StepVerdict::Passed)).collect()
+    }
+
+    /// A search from 10,000/s up by 5 % at first, of which `passes` says whether the nth try of a rate passes.
+    fn scripted(confirm: bool, passes: impl Fn(f64, usize) -> bool) -> Bracket {
+        let spec = SearchSpec { confirm, ..SearchSpec::blind(Rate(1e6)).near_result(Rate(10_000.0)) };
+        let mut tried: Vec<f64> = Vec::new();
+        search(spec, |rate| {
+            tried.push(rate.0);
+            let nth = tried.iter().filter(|other| **other == rate.0).count();
+            StepOutcome {
+                loss: Share(if passes(rate.0, nth) { 0.0 } else { 0.1 }),
+                latency_p99: Nanos::ZERO,
+                ..server(1e6, rate)
+            }
+        })
+    }
+
+    #[test]
+    fn one_lucky_moment_is_no_bound() {
+        let lucky = |rate: f64, nth: usize| rate < 9_700.0 || (rate == 10_000.0 && nth == 1);
+        let found = scripted(true, lucky);
+        let (high, low) = (10_000.0 * 1.05, 10_000.0 / 1.05);
+        let expected = [(10_000.0, true), (high, false), (high, false), (10_000.0, false), (10_000.0, false)];
+        assert_eq!(course(&found)[..5], expected);
+        assert_eq!(course(&found)[5..], [(low, true), (low, true)]);
+        let end = (found.lower, found.upper, found.ending);
+        assert_eq!(end, (Some(Rate(low)), Some(Rate(10_000.0)), Ending::Found));
+        // Whoever tries the lower end again itself is left to it.
+        let found = scripted(false, lucky);
+        assert_eq!(course(&found), expected[..3]);
+        assert_eq!((found.lower, found.ending), (Some(Rate(10_000.0)), Ending::Found));
+    }
+
+    #[test]
+    fn of_a_rate_that_passed_and_failed_a_third_try_decides() {
+        let low = 10_000.0 / 1.05;
+        for (tries, passes) in [([false, true, true], true), ([false, true, false], false)] {
+            let found = scripted(true, |rate, nth| {
+                rate < 10_000.0 || (rate == 10_000.0 && tries.get(nth - 1).copied().unwrap_or(true))
+            });
+            let first: Vec<(f64, bool)> = tries.map(|passed| (10_000.0, passed)).to_vec();
+            assert_eq!(course(&found)[..3], first, "{tries:?}");
+            assert_eq!(found.ending, Ending::Found);
+            assert_eq!(found.lower, Some(Rate(if passes { 10_000.0 } else { low })), "{tries:?}");
+        }
+        // Without it the second one does.
+        let found = scripted(false, |rate, nth| rate < 10_000.0 || (rate == 10_000.0 && nth == 2));
+        assert_eq!((found.lower, found.steps.len()), (Some(Rate(10_000.0)), 4));
+    }
+
+    /// Steps pass with a chance that falls from one to none around 1000/s, over a width as told: the ends are as often above
+    /// it as below. Were only failures tried again, ends of noisy systems would be a twentieth and a tenth too high.
+    #[test]
+    fn a_bracket_leans_to_neither_side() {
+        const SEARCHES: u64 = 400;
+        let lean = |confirm: bool, width: f64| {
+            let log_of = |seed: u64| {
+                let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+                let start = Rate(1_000.0 * (-0.35 + 0.2 * rng.random::<f64>()).exp());
+                let spec = SearchSpec { start, factor: 1.25, confirm, ..SearchSpec::blind(Rate(1e6)) };
+                let found = search(spec, |rate| {
+                    let beyond = (rate.0 / 1_000.0).ln() / width;
+                    let passes = rng.random::<f64>() < 1.0 / (1.0 + beyond.exp());
+                    let loss = match (passes, beyond > 8.0) {
+                        (true, _) => 0.0,
+                        (false, false) => 0.1,
+                        (false, true) => 0.5,
+                    };
+                    StepOutcome { loss: Share(loss), latency_p99: Nanos::ZERO, ..server(1e9, rate) }
+                });
+                (found.lower.unwrap().0 * found.upper.unwrap().0).sqrt().ln() - 1_000f64.ln()
+            };
+            (0..SEARCHES).map(log_of).sum::<f64>() / SEARCHES as f64
+        };
+        for (width, alone) in [(0.05, 0.04), (0.1, 0.08)] {
+            let (both, one) = (lean(true, width), lean(false, width));
+            assert!(both.abs() < 0.02 && one > alone, "{width}: {both} {one}");
+        }
+    }
+
+    /// A step of 1 s has 100 requests at 100/s; ten beyond the 99th percentile take 1000, ten beyond the 95th 200.
+    #[test]
+    fn steps_are_long_enough_to_tell_a_percentile() {
+        let of = |p95_max, p99_max, rate| {
+            SearchSpec { p95_max, p99_max, ..spec() }.step_at(Rate(rate), Nanos::from_secs(1))
+        };
+        let (limit, ms) = (Some(Nanos::from_millis(50)), Nanos::from_millis);
+        assert_eq!([of(None, None, 1.0), of(None, limit, 2_000.0)], [ms(1_000); 2]);
+        assert_eq!((of(None, limit, 400.0), of(limit, None, 100.0)), (ms(2_500), ms(2_000)));
+        assert_eq!((of(limit, limit, 400.0), of(None, limit, 100.0)), (ms(2_500), ms(4_000)));
+    }
+
     #[test]
     fn noise_moves_the_bracket_little() {
         let capacity = 20_000.0;
@@ -521,6 +695,7 @@ mod tests {
             let spec = SearchSpec {
                 start: Rate(start), factor, factor_max, max: Rate(max), precision: Share(precision),
                 loss_max: Share(0.01), p99_max: None, p95_max: None, steps_max: steps,
+                confirm: steps % 2 == 0,
             };
             let mut count = 0;
             let found = search(spec, |rate| {

@@ -3,7 +3,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -41,15 +40,17 @@ fn port_mapper_of_a_service() {
     port_mapper::serve(path, |path| println!("{}{}", port_mapper::READY, path.display())).unwrap();
 }
 
-/// Makes a program that is to a service what vtax is: its port mapper.
+/// Makes a program that is to a service what vtax is: its port mapper. By another process: one that this process has open for
+/// writing may be kept so by what other tests start, and can't be run meanwhile.
 fn port_mapper_at(path: &Path) {
     let this = std::env::current_exe().unwrap();
     let program = format!(
         "#!/bin/sh\nexec '{}' --exact real::port_mapper_of_a_service --ignored --nocapture\n",
         this.display()
     );
-    std::fs::write(path, program).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let write = "printf %s \"$2\" >\"$1\" && chmod 755 \"$1\"";
+    let made = Command::new("sh").args(["-c", write, "sh"]).arg(path).arg(program).status();
+    assert!(made.unwrap().success());
 }
 
 #[test]

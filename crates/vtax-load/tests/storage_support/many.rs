@@ -3,11 +3,16 @@
 use std::time::{Duration, Instant};
 
 use vtax_load::storage::{Failure, Kind, Operation, Target};
+use vtax_sys::require::possible;
 
 /// Operations under way at once: enough for answers to wait for each other.
 pub(crate) const DEPTH: u16 = 32;
 /// Bytes of each read: few, so that answers come quickly.
 pub(crate) const RECORD: u32 = 512;
+/// Answers a second from which on some surely wait for others.
+const QUICK: f64 = 10_000.0;
+/// Longest time until something is so, also on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The loop, and what came of its reads.
 pub(crate) struct Reads<'a> {
@@ -32,14 +37,27 @@ impl<'a> Reads<'a> {
         counters.iter().find(|counter| counter.0 == "waits for several answers").unwrap().1
     }
 
-    /// Reads until this is so, at most 60 s.
-    pub(crate) fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let until = Instant::now() + Duration::from_secs(60);
-        while !is_so(self) {
-            for _ in 0..100 {
-                self.start();
-                self.take();
+    /// Reads until answers have waited for each other; false, and why, where this machine gives them too slowly for that.
+    pub(crate) fn until_they_wait(&mut self) -> bool {
+        let (began, right) = (Instant::now(), self.right);
+        while self.sleeps() <= 100 {
+            self.some();
+            let passed = began.elapsed();
+            if passed > PATIENCE {
+                let rate = (self.right - right) as f64 / passed.as_secs_f64();
+                assert!(rate < QUICK, "{rate:.0} answers a second, and none waits for another");
+                let lack = format!("{rate:.0} answers a second are too few to wait for each other");
+                return possible(Some(lack));
             }
+        }
+        true
+    }
+
+    /// Reads until this is so.
+    pub(crate) fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let until = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            self.some();
             assert!(Instant::now() < until, "{what}: {:?} {:?}", self.failures, self.target.first_failure());
         }
     }
@@ -50,6 +68,13 @@ impl<'a> Reads<'a> {
         while self.at.iter().any(Option::is_some) {
             self.take();
             assert!(Instant::now() < until, "{:?}", self.at);
+        }
+    }
+
+    fn some(&mut self) {
+        for _ in 0..100 {
+            self.start();
+            self.take();
         }
     }
 

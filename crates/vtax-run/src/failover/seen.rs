@@ -99,10 +99,11 @@ impl Course {
         let end = next.min(self.duration);
         let usual_from = before.max(at.saturating_sub(BEFORE));
         let normal = self.normal(usual_from, at);
-        let (last_before, first_answer): Around = match dead {
-            Some(dead) => self.silences.around(dead, next),
+        let outage = match dead {
+            Some(dead) => Some(self.silences.around(dead, next)),
             None => self.silences.outage(stretch, usual_from, delayed_beyond.0),
         };
+        let (last_before, first_answer): Around = outage.unwrap_or_else(|| self.silences.answers(at, next));
         let normal_again = match (normal, first_answer) {
             (Some(normal), Some(first)) => self.normal_again(first.max(at), end, normal.p95.0),
             _ => None,
@@ -120,6 +121,7 @@ impl Course {
         Seen {
             last_before: last_before.map(Nanos),
             first_answer: first_answer.map(Nanos),
+            outage: Some(outage.is_some()),
             until: Nanos(until),
             attempts: attempts().count() as u64 + missed,
             failed: attempts().filter(|a| a.failed).count() as u64 + missed,
@@ -161,24 +163,32 @@ impl Course {
         let mut asked: Vec<(u64, bool)> =
             self.answers.iter().filter(|a| a.asked >= from).map(|a| (a.asked, a.took() > band)).collect();
         asked.sort_unstable();
-        let failed: Vec<u64> = self.attempts.iter().filter(|a| a.failed).map(|a| a.started).collect();
+        let mut failed: Vec<u64> = self.attempts.iter().filter(|a| a.failed).map(|a| a.started).collect();
+        failed.sort_unstable();
         let candidates = std::iter::once(from).chain(asked.iter().map(|(t, _)| *t));
+        // What is within the second after a candidate, and how much of it is beyond the band: all of it only goes on with them.
+        let (mut first, mut last, mut outside) = (0, 0, 0_usize);
         for start in candidates {
             let stop = start.saturating_add(STEADY);
             if stop > end {
                 return None;
             }
-            let within = &asked[asked.partition_point(|(t, _)| *t < start)..];
-            let within = &within[..within.partition_point(|(t, _)| *t < stop)];
-            let outside = within.iter().filter(|(_, outside)| *outside).count();
+            while last < asked.len() && asked[last].0 < stop {
+                outside += usize::from(asked[last].1);
+                last += 1;
+            }
+            while first < last && asked[first].0 < start {
+                outside -= usize::from(asked[first].1);
+                first += 1;
+            }
+            let within = &asked[first..last];
             // What was asked as latency came back must have been answered at once itself.
             let settled = within.first().is_some_and(|(_, outside)| !outside);
-            let broken = failed.iter().any(|t| (start..stop).contains(t));
-            if within.len() >= LEAST_STEADY
-                && settled
-                && !broken
-                && outside as f64 <= OUTSIDE * within.len() as f64
-            {
+            if !settled || within.len() < LEAST_STEADY || outside as f64 > OUTSIDE * within.len() as f64 {
+                continue;
+            }
+            let broken = failed.get(failed.partition_point(|t| *t < start)).is_some_and(|t| *t < stop);
+            if !broken {
                 return Some(start);
             }
         }
@@ -246,6 +256,19 @@ mod tests {
         // Asked up to 100 ms before the end of the outage and answered after it.
         assert!((14..=16).contains(&seen.delayed), "{seen:?}");
         assert_eq!((seen.attempts, seen.failed, seen.connections), (24, 0, None));
+    }
+
+    #[test]
+    fn a_fault_that_keeps_nobody_waiting_has_no_outage() {
+        let course = course((8_000 * MS, 8_240 * MS), false);
+        let seen = |at, next, dead| {
+            let seen = course.seen(&stretch(0, at, next), dead, Nanos(100 * MS));
+            (seen.outage, seen.first_answer.map(|first| first.0 / MS))
+        };
+        assert_eq!(seen(5_001, 8_000, None), (Some(false), Some(5_002)));
+        assert_eq!(seen(8_000, u64::MAX, None), (Some(true), Some(8_240)));
+        // A guest that did not run answered nobody, however short that was.
+        assert_eq!(seen(5_001, 8_000, Some((5_003 * MS, 5_011 * MS))).0, Some(true));
     }
 
     #[test]

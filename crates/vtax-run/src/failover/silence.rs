@@ -82,9 +82,9 @@ impl Silences {
 
     /// The outage that a fault made, where the lab doesn't know when the guest did not run: the longest silence that
     /// begins within a second of the fault and before that was mended, where it is clearly longer than every silence
-    /// before. Without one, the answers around the fault; none where the next thing cut a silence short that was longer than
-    /// all before, if not clearly so. `otherwise` is what counts as long where there was too little before to compare with.
-    pub(super) fn outage(&self, stretch: &Stretch, usual_from: u64, otherwise: u64) -> Around {
+    /// before; also one that the next thing cut short, where it was longer than all before, if not clearly so. `None`: no
+    /// silence stands out. `otherwise` is what counts as long where there was too little before to compare with.
+    pub(super) fn outage(&self, stretch: &Stretch, usual_from: u64, otherwise: u64) -> Option<Around> {
         let Stretch { at, mended, next, .. } = *stretch;
         let length = |s: &Silence| s.to.unwrap_or(self.end).min(next).saturating_sub(s.from);
         let latest = at.saturating_add(AT_ONCE).min(mended).min(next.saturating_sub(1));
@@ -98,14 +98,15 @@ impl Silences {
         };
         let cut_short =
             |s: &Silence| next < u64::MAX && s.to.is_none_or(|to| to >= next) && length(s) > usual;
-        let (last, first) = match longest.filter(|s| length(s) > long || cut_short(s)) {
-            Some(outage) => (outage.last, outage.to),
-            None => {
-                let after = self.came.partition_point(|came| *came <= at);
-                (after.checked_sub(1).map(|last| self.came[last]), self.came.get(after).copied())
-            }
-        };
-        (last, first.filter(|came| *came < next))
+        let outage = longest.filter(|s| length(s) > long || cut_short(s))?;
+        Some((outage.last, outage.to.filter(|came| *came < next)))
+    }
+
+    /// The answers around a fault without an outage: how far apart they are only says how often somebody asked.
+    pub(super) fn answers(&self, at: u64, next: u64) -> Around {
+        let after = self.came.partition_point(|came| *came <= at);
+        let last = after.checked_sub(1).map(|last| self.came[last]);
+        (last, self.came.get(after).copied().filter(|came| *came < next))
     }
 
     /// The outage around a time in which the guest did not run: the longest time without an answer that reaches into it.
@@ -150,7 +151,8 @@ mod tests {
         // One request every 20 ms, and none for 585 ms soon after a fault that harms nobody.
         let asked = (0..500).map(|i| i * 20).filter(|ms| !(5_020..5_600).contains(ms));
         let silences = Silences::of(&answers(asked), &[], 10_000 * MS);
-        let found = silences.outage(&stretch(5_001, u64::MAX), 0, 100 * MS);
+        assert_eq!(silences.outage(&stretch(5_001, u64::MAX), 0, 100 * MS), None);
+        let found = silences.answers(5_001 * MS, u64::MAX);
         assert_eq!(found, (Some(4_983 * MS), Some(5_003 * MS)), "asked at 5000");
     }
 
@@ -163,7 +165,9 @@ mod tests {
             }
             answers.sort_unstable_by_key(|(_, came)| *came);
             let silences = Silences::of(&answers, &[], 10_000 * MS);
-            let (last, first) = silences.outage(&stretch(4_990, u64::MAX), 0, 100 * MS);
+            let found = silences.outage(&stretch(4_990, u64::MAX), 0, 100 * MS);
+            assert_eq!(found.is_some(), outage, "{stalled}");
+            let (last, first) = found.unwrap_or_else(|| silences.answers(4_990 * MS, u64::MAX));
             assert_eq!(last, Some(4_983 * MS));
             // The stalled one ends it, or the next one's answer where that comes before.
             let over = if outage { 5_023 } else { 5_005 };
@@ -179,8 +183,9 @@ mod tests {
         let silences = Silences::of(&answered, &failed, 10_000 * MS);
         let found = |next| silences.outage(&stretch(5_001, next), 0, 100 * MS);
         // Somebody has waited since 5020 ms: for 3 ms, which is usual, for 5 ms, and for 50 ms.
-        assert_eq!(found(5_023).1, Some(5_003 * MS));
-        assert_eq!((found(5_025), found(5_070)), ((Some(5_003 * MS), None), (Some(5_003 * MS), None)));
+        assert_eq!((found(5_023), silences.answers(5_001 * MS, 5_023 * MS).1), (None, Some(5_003 * MS)));
+        let cut_short = Some((Some(5_003 * MS), None));
+        assert_eq!((found(5_025), found(5_070)), (cut_short, cut_short));
     }
 
     #[test]
@@ -196,9 +201,10 @@ mod tests {
         }
         all.sort_unstable_by_key(|(_, came)| *came);
         let silences = Silences::of(&all, &[], 10_000 * MS);
-        let first = |mended| silences.outage(&Stretch { mended, ..stretch(5_000, u64::MAX) }, 0, 100 * MS).1;
-        assert_eq!(first(u64::MAX).unwrap() / MS, 5_800, "it may be the hang's");
-        assert_eq!(first(5_040 * MS).unwrap() / MS, 5_041);
+        let found = |mended| silences.outage(&Stretch { mended, ..stretch(5_000, u64::MAX) }, 0, 100 * MS);
+        let first = |mended| Some(found(mended)?.1? / MS);
+        assert_eq!(first(u64::MAX), Some(5_800), "it may be the hang's");
+        assert_eq!(first(5_040 * MS), Some(5_041));
     }
 
     #[test]
@@ -207,7 +213,7 @@ mod tests {
         let refused: Vec<_> = (250..295).map(|i| (i * 20 * MS, i * 20 * MS + 1)).collect();
         let silences = Silences::of(&answers(asked), &refused, 10_000 * MS);
         let found = silences.outage(&stretch(4_990, u64::MAX), 0, 100 * MS);
-        assert_eq!(found, (Some(4_983 * MS), Some(5_903 * MS)));
+        assert_eq!(found, Some((Some(4_983 * MS), Some(5_903 * MS))));
     }
 
     #[test]
@@ -216,8 +222,9 @@ mod tests {
         stalled.push((5_000 * MS, 6_000 * MS));
         stalled.sort_unstable_by_key(|(_, came)| *came);
         let silences = Silences::of(&stalled, &[], 10_000 * MS);
-        assert_eq!(silences.outage(&stretch(4_990, 5_500), 0, 100 * MS).1, None);
-        assert_eq!(silences.outage(&stretch(4_990, 6_001), 0, 100 * MS).1, Some(6_000 * MS));
+        let found = |next| silences.outage(&stretch(4_990, next), 0, 100 * MS);
+        assert_eq!(found(5_500), Some((Some(4_983 * MS), None)));
+        assert_eq!(found(6_001), Some((Some(4_983 * MS), Some(6_000 * MS))));
         assert_eq!(silences.around((5_100 * MS, 5_130 * MS), 5_500 * MS), (Some(4_983 * MS), None));
     }
 
@@ -232,10 +239,10 @@ mod tests {
         let mut all: Vec<_> = all.collect();
         all.sort_unstable_by_key(|(_, came)| *came);
         let silences = Silences::of(&all, &[], 3_000 * MS);
-        let first = silences.outage(&stretch(1_000, 1_900), 0, 100 * MS).1.unwrap();
-        assert_eq!(first / MS, 1_113);
+        let first = |stretch: &Stretch, from: u64| Some(silences.outage(stretch, from, 100 * MS)?.1? / MS);
+        assert_eq!(first(&stretch(1_000, 1_900), 0), Some(1_113));
         let second = Stretch { before: 1_200 * MS, ..stretch(1_900, u64::MAX) };
-        assert_eq!(silences.outage(&second, second.before, 100 * MS).1.unwrap() / MS, 2_100);
+        assert_eq!(first(&second, second.before), Some(2_100));
     }
 
     #[test]
@@ -247,7 +254,8 @@ mod tests {
         assert_eq!(silences.longest(5_100 * MS, 5_144 * MS), Some(9 * MS));
         assert_eq!(silences.longest(6_000 * MS, 7_000 * MS), None);
         assert_eq!(Silences::default().around((1, 2), 9), (None, None));
-        assert_eq!(Silences::default().outage(&stretch(1, 2), 0, 1), (None, None));
+        assert_eq!(Silences::default().outage(&stretch(1, 2), 0, 1), None);
+        assert_eq!(Silences::default().answers(1, 2), (None, None));
     }
 
     /// Nobody is told of an outage by gaps between requests, however they fall.
@@ -270,7 +278,8 @@ mod tests {
             let silences = Silences::of(&all, &[], asked + 1);
             let stretch = Stretch { at, ..stretch(0, u64::MAX) };
             let first = all.iter().map(|(_, came)| *came).filter(|came| *came > at).min();
-            assert_eq!(silences.outage(&stretch, 0, 100 * MS).1, first);
+            assert_eq!(silences.outage(&stretch, 0, 100 * MS), None);
+            assert_eq!(silences.answers(at, u64::MAX).1, first);
         }
     }
 }

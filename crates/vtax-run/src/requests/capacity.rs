@@ -38,8 +38,9 @@ impl Capacity<'_> {
             |rate| {
                 nth += 1;
                 let pace = Pace::Open(rate, measure.arrivals);
-                let answer =
-                    generator.run(self.step(pace, seed.wrapping_add(nth), spec.drain()).for_engine())?;
+                let step = self.step(pace, seed.wrapping_add(nth), spec.drain());
+                let step = LoadStep { duration: spec.step_at(rate, measure.step), ..step };
+                let answer = generator.run(step.for_engine())?;
                 answered += answer.answered;
                 Ok::<_, AgentError>(Some(answer.result))
             },

@@ -115,6 +115,13 @@ fn a_search_brackets_what_the_service_carries() {
     let drains: Vec<Nanos> = service.steps.iter().map(|step| step.drain).collect();
     assert_eq!(drains[0], Nanos::from_secs(2));
     assert!(drains[1..].iter().all(|drain| *drain == Nanos::from_secs(1)), "{drains:?}");
+    // A thousand requests tell the 99th percentile that has a limit: a slow service is given up to four times as long for them.
+    let lengths =
+        |service: &Service| -> Vec<Nanos> { service.steps[1..].iter().map(|step| step.duration).collect() };
+    assert!(lengths(&service).iter().all(|length| *length == Nanos::from_secs(1)), "{:?}", service.steps);
+    let mut slow = Service::of(40.0);
+    search(&mut slow, None);
+    assert!(lengths(&slow).iter().all(|length| *length == Nanos::from_secs(4)), "{:?}", slow.steps);
     // What an earlier trial found is where the next one begins.
     let mut service = Service::of(3_000.0);
     let (near, ..) = search(&mut service, Some(lower));

@@ -14,6 +14,7 @@ use vtax_store::record::InvalidReason;
 use vtax_sys::chain;
 use vtax_sys::clock::unix_time;
 use vtax_sys::cpu_clock::process_cpu;
+use vtax_sys::sync::joined;
 use vtax_units::{Nanos, fact};
 
 use super::heard::Heard;
@@ -282,11 +283,6 @@ fn greet_all(suts: &[Client], testbed: &Testbed) -> Vec<Result<Greeted, AgentErr
         let threads: Vec<_> = all.map(|(agent, sut)| scope.spawn(move || one(agent, &sut.node))).collect();
         threads.into_iter().map(joined).collect()
     })
-}
-
-/// What a thread found; its panic goes on here.
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Why a node's agent didn't come up, with what the node said at last.

@@ -214,7 +214,8 @@ impl Measurement {
             // Nobody's own taken off, what is others' is all.
             (fact::HOST_SUT_CPUS_BUSY, format!("{:.4}", all.foreign)),
             (fact::HOST_SUT_CPUS_USED, format!("{:.4}", ours.0 as f64 / wall)),
-            (fact::HOST_STEAL, format!("{:.4}", all.steal)),
+            // Of all time, as the two above.
+            (fact::HOST_STEAL, format!("{:.4}", all.stolen.0 as f64 / (all.time.0 as f64).max(1.0))),
             (fact::HOST_SWAPPED_PAGES, all.swapped_pages.to_string()),
         ];
         // Without it nothing is known, which isn't the same as no wait.
@@ -311,5 +312,42 @@ fn wait_for(partner: Option<&Party>) -> Result<(), Failed> {
             "the trial that was to be made at the same time could not be",
         )),
         Some(Some(_)) | None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_store::record::Validity;
+
+    use super::*;
+
+    /// A measurement that was disturbed by this, if anything.
+    fn found(disturbed: Option<&str>) -> Measurement {
+        let measured = Measured {
+            observations: Vec::new(),
+            validity: Validity::Valid,
+            answered: 0,
+            answered_each: Vec::new(),
+            phases: Vec::new(),
+        };
+        let (facts, snapshots, generators) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let disturbed = disturbed.map(str::to_owned);
+        Measurement { measured, facts, hops: None, snapshots, generators, disturbed }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_disturbs_a_trial() {
+        let mut trial = found(None);
+        trial.judge_clock(None);
+        assert!(trial.disturbed.is_none() && trial.facts.is_empty());
+        trial.judge_clock(Some(ClockChange { by_ns: -1_500_000_000 }));
+        assert_eq!(trial.facts[fact::HOST_CLOCK_SET], "-1.500 s");
+        let why = "the host's clock was set by -1.500 s, or the host was suspended";
+        assert_eq!(trial.disturbed.as_deref(), Some(why));
+        let mut trial = found(Some("others used 30 %"));
+        trial.judge_clock(Some(ClockChange { by_ns: 0 }));
+        assert_eq!(trial.facts[fact::HOST_CLOCK_SET], "+0.000 s");
+        let why = "the host's clock was set and set back, or the host was suspended; others used 30 %";
+        assert_eq!(trial.disturbed.as_deref(), Some(why));
     }
 }

@@ -8,8 +8,8 @@ use vtax_wire::ftp::{self, Reply};
 use super::channel::{self, Channel, Got};
 use super::content;
 use super::slot::{Kind, Stage, Transfer, Which};
-use super::worker::{PAUSE, Worker, outcome_of};
-use crate::requests::Outcome;
+use super::worker::{PAUSE, Worker};
+use crate::requests::{Outcome, outcome_of};
 
 /// Replies that lead to nothing, of one session.
 const IDLE_REPLIES_MAX: u32 = 100;

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use super::channel::{self, Channel, Got};
 use super::content::{self, Contents};
 use super::slot::{Kind, Slot, Transfer, Trouble, Which};
-use super::worker::{Worker, outcome_of};
-use crate::requests::Outcome;
+use super::worker::Worker;
+use crate::requests::{Outcome, outcome_of};
 
 /// Reads or writes of one connection before others have their turn.
 const TURNS: u32 = 4;

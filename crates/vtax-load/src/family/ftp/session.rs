@@ -27,19 +27,27 @@ impl FtpSession {
     /// # Errors
     /// The specification makes no sense, or the server doesn't take the files ([`LoadError::Server`]).
     pub fn open(spec: &FtpSpec) -> Result<Self, LoadError> {
+        Self::open_with(spec, &Control::new())
+    }
+
+    /// Opens the load as [`open`](Self::open) does, unless it is cancelled meanwhile.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`LoadError::CancelledOpening`] within some tens of milliseconds of a cancellation.
+    pub fn open_with(spec: &FtpSpec, control: &Control) -> Result<Self, LoadError> {
         spec.check()?;
         let cpus = drive::worker_cpus(&spec.pool.cpus, spec.pool.connections as usize)?;
         let tls = spec.requests.tls.as_ref();
         let tls = tls.map(|tls| TlsSettings::new(tls, &spec.verify, spec.pool.target.ip())).transpose()?;
         let session = Self { load: Load { spec: spec.clone(), cpus, tls, contents: Contents::new() } };
         if spec.own_files() > 0 && spec.requests.mix.retr + spec.requests.mix.list > 0 {
-            session.fill()?;
+            session.fill(control)?;
         }
         Ok(session)
     }
 
     /// Stores this generator's part of the files that clients fetch or list.
-    fn fill(&self) -> Result<(), LoadError> {
+    fn fill(&self, control: &Control) -> Result<(), LoadError> {
         let step = RequestStep {
             model: Model::Closed,
             warmup: Nanos::ZERO,
@@ -51,13 +59,20 @@ impl FtpSession {
             drain: Nanos::ZERO,
         };
         let next = AtomicU32::new(0);
-        let (_, details) = self.load.run(&step, &Control::new(), Some(&next))?;
+        let (_, details) = match self.load.run(&step, control, Some(&next)) {
+            Err(LoadError::Cancelled { .. }) => return Err(LoadError::CancelledOpening),
+            ran => ran?,
+        };
         let files = u64::from(self.load.spec.own_files());
         if details.stor.ok == files {
             return Ok(());
         }
+        if control.is_cancelled() {
+            return Err(LoadError::CancelledOpening);
+        }
         let why = details.first_failure.unwrap_or_else(|| "it took too long".to_owned());
-        let reason = format!("{} of {files} files could be stored on the server: {why}", details.stor.ok);
+        let server = self.load.spec.pool.target;
+        let reason = format!("{} of {files} files could be stored on {server}: {why}", details.stor.ok);
         Err(LoadError::Server { reason })
     }
 

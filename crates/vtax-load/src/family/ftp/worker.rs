@@ -23,7 +23,7 @@ use super::slot::{Kind, Login, Marks, Slot, Stage, Transfer, Which, parts, token
 use super::tally::Tally;
 use super::tls::TlsSettings;
 use crate::drive::{EventLoop, Rest};
-use crate::requests::{Finding, Lateness, Outcome, Recorder, Timetable, Window, time_since};
+use crate::requests::{Finding, Lateness, Outcome, Recorder, Timetable, Window, outcome_of, time_since};
 use crate::{Control, Part, StartTimes};
 
 /// Events taken from the kernel at once.
@@ -607,17 +607,5 @@ impl<'a> Worker<'a> {
         self.time.cut_short(&mut self.recorder, self.job.timeout);
         let finding = self.time.finish(self.recorder, self.events.pacer.polled)?;
         Ok(Found { finding, details: self.tally.details() })
-    }
-}
-
-/// The class of a connection's failure.
-pub(super) fn outcome_of(error: Errno) -> Outcome {
-    match error {
-        Errno::CONNREFUSED => Outcome::Refused,
-        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Outcome::Reset,
-        Errno::MFILE | Errno::NFILE => Outcome::NoDescriptors,
-        Errno::ADDRNOTAVAIL => Outcome::NoAddresses,
-        Errno::TIMEDOUT => Outcome::ClientTimeout,
-        _ => Outcome::Other,
     }
 }

@@ -29,7 +29,7 @@ pub use result::*;
 pub use server::{ServerOptions, serve};
 pub use session::{NetworkAnswer, NetworkSession};
 pub use spec::*;
-pub(crate) use voice::{SOUND_BYTES_MAX, Sound};
+pub(crate) use voice::{SOUND_BYTES_MAX, Sound, share};
 pub use voice::{VoiceDirection, VoiceEnd, VoicePackets, VoiceRating, VoiceResult};
 pub use vtax_plan::model::{
     Direction, NetworkTestKind, PingTest, Probe, RrTest, SocketOptions, TcpTest, UdpTest, VoiceLaw, VoiceTest,

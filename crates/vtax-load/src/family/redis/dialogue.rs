@@ -208,7 +208,7 @@ pub(super) fn write_value(out: &mut Vec<u8>, pool: &Pool, value: Identity) {
 }
 
 /// A key's name, as redis-benchmark has them: `key:` and twelve digits.
-fn key_name(number: u64) -> [u8; 16] {
+pub(super) fn key_name(number: u64) -> [u8; 16] {
     let mut name = *b"key:000000000000";
     let mut rest = number;
     for digit in name[4..].iter_mut().rev() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use vtax_units::random::worker_seed;
 
 use super::dialogue::{Home, RedisDialogue};
-use super::fill::{self, fill};
+use super::fill::{self, Connection};
 use super::keys::Keys;
 use super::spec::RedisSpec;
 use super::values::Pool;
@@ -30,6 +30,14 @@ impl RedisSession {
     /// # Errors
     /// The specification makes no sense, or the server doesn't take the values.
     pub fn open(spec: &RedisSpec) -> Result<Self, LoadError> {
+        Self::open_with(spec, &Control::new())
+    }
+
+    /// Prepares the load as [`open`](Self::open) does, unless it is cancelled meanwhile.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`LoadError::CancelledOpening`] within some tens of milliseconds of a cancellation.
+    pub fn open_with(spec: &RedisSpec, control: &Control) -> Result<Self, LoadError> {
         spec.check()?;
         let mut spec = spec.clone();
         // A worker needs a key of its own to ask for.
@@ -39,12 +47,27 @@ impl RedisSession {
         spec.pool.cpus = vtax_units::CpuSet::of(cpus);
         let values = Pool::new(spec.seed);
         let mut homes = Vec::with_capacity(workers);
+        let mut connection = Connection::open(&spec.pool, control)?;
         for worker in 0..workers {
             let mut keys = Keys::new(spec.requests.keys, spec.part, worker, workers);
-            fill(&spec.pool, &values, &mut keys, spec.value_bytes())?;
+            connection.fill(&values, &mut keys, spec.value_bytes())?;
             homes.push(Home::new(keys));
         }
         Ok(Self { spec, values, homes })
+    }
+
+    /// Refuses a server whose keys of the load's names hold what no such load wrote, whatever its seed. Some of the keys are looked at,
+    /// evenly spread.
+    ///
+    /// # Errors
+    /// [`LoadError::Foreign`] with such a key; or the server can't be asked.
+    pub fn refuse_foreign(spec: &RedisSpec, control: &Control) -> Result<(), LoadError> {
+        spec.check()?;
+        let server = spec.pool.target;
+        match Connection::open(&spec.pool, control)?.foreign_key(spec.requests.keys)? {
+            Some(key) => Err(LoadError::Foreign { server, key }),
+            None => Ok(()),
+        }
     }
 
     /// Carries out one step and returns what it found.

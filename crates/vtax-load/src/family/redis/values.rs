@@ -115,8 +115,13 @@ impl Reading {
 
     /// The value that was read; `None` where no write can have made it.
     pub(super) fn end(&self) -> Option<Identity> {
+        self.claimed().filter(|_| !self.differs)
+    }
+
+    /// What the value that was read says it is, of whatever pool its bytes are; `None` where it is longer or shorter than it says.
+    pub(super) fn claimed(&self) -> Option<Identity> {
         let value = Identity::of_head(&self.head);
-        (self.seen as usize >= HEAD_BYTES && !self.differs && value.length == self.seen).then_some(value)
+        (self.seen as usize >= HEAD_BYTES && value.length == self.seen).then_some(value)
     }
 }
 

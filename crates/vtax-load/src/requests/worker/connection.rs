@@ -424,6 +424,7 @@ impl<D: Dialogue> Worker<'_, D> {
     }
 }
 
+/// The class of a connection's failure.
 pub(crate) fn outcome_of(error: Errno) -> Outcome {
     match error {
         Errno::CONNREFUSED => Outcome::Refused,

@@ -115,6 +115,9 @@ impl<'a> Benchmark<'a> {
                     loss_max: measure.ihs_limit,
                     steps_max: MOST_STEPS,
                     factor_max: SEARCH_FACTOR,
+                    // What passed has to hold once more for longer, and a rate that didn't is left for a lower one. Simulated, the two
+                    // together lean by 1 % where the chance of passing falls from three quarters to one within 22 % of the rate.
+                    confirm: false,
                     ..SearchSpec::blind(Rate(most))
                 };
                 let spec = hint.map_or(spec, |hint| spec.near_result(hint)).off_the_grid(seed);

@@ -19,6 +19,7 @@ use super::udp::greet;
 use super::{Agreed, NetworkError, NetworkSpec, VoiceTest};
 use endpoint::{Endpoint, Side};
 pub(super) use result::VoiceReport;
+pub(crate) use result::share;
 pub use result::{VoiceDirection, VoiceEnd, VoicePackets, VoiceRating, VoiceResult};
 pub(crate) use sound::{SOUND_BYTES_MAX, Sound};
 use timetable::Timetable;

@@ -190,18 +190,13 @@ impl VoiceResult {
     /// Packets of both directions that never came, as a share of those that were meant to.
     #[must_use]
     pub fn loss(&self) -> f64 {
-        self.share(VoicePackets::lost)
+        VoicePackets::share_of_both([&self.up.packets, &self.down.packets], VoicePackets::lost)
     }
 
     /// Packets of both directions that weren't heard: lost, or too late to be played.
     #[must_use]
     pub fn unheard(&self) -> f64 {
-        self.share(VoicePackets::unheard)
-    }
-
-    fn share(&self, of: fn(&VoicePackets) -> u64) -> f64 {
-        let sum = |of: fn(&VoicePackets) -> u64| of(&self.up.packets).saturating_add(of(&self.down.packets));
-        share(sum(of), sum(|packets| packets.intended))
+        VoicePackets::share_of_both([&self.up.packets, &self.down.packets], VoicePackets::unheard)
     }
 }
 
@@ -217,9 +212,16 @@ impl VoicePackets {
     pub fn unheard(&self) -> u64 {
         self.lost().saturating_add(self.late).min(self.intended)
     }
+
+    /// Some packets of two directions, as a share of those that were meant to be sent in both.
+    pub(crate) fn share_of_both([up, down]: [&Self; 2], of: fn(&Self) -> u64) -> f64 {
+        let sum = |of: fn(&Self) -> u64| of(up).saturating_add(of(down));
+        share(sum(of), sum(|packets| packets.intended))
+    }
 }
 
-fn share(part: u64, whole: u64) -> f64 {
+/// A part as a share of the whole; 0 where there is no whole.
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 

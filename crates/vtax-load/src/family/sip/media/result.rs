@@ -8,7 +8,7 @@ use vtax_wire::rtp::mos;
 
 use super::MediaOptions;
 use crate::LatencyHistogram;
-use crate::network::VoicePackets;
+use crate::network::{VoicePackets, share};
 
 /// p99 of lateness, as a share of a packet's length, above which calls weren't paced.
 const LATE: u64 = 4;
@@ -218,18 +218,13 @@ impl SoundFigures {
     /// Packets of both directions that never came, as a share of those that were meant to.
     #[must_use]
     pub fn loss(&self) -> f64 {
-        self.share(VoicePackets::lost)
+        VoicePackets::share_of_both([&self.up.packets, &self.down.packets], VoicePackets::lost)
     }
 
     /// Packets of both directions that weren't heard: lost, or too late to be played.
     #[must_use]
     pub fn unheard(&self) -> f64 {
-        self.share(VoicePackets::unheard)
-    }
-
-    fn share(&self, of: fn(&VoicePackets) -> u64) -> f64 {
-        let sum = |of: fn(&VoicePackets) -> u64| of(&self.up.packets).saturating_add(of(&self.down.packets));
-        share(sum(of), sum(|packets| packets.intended))
+        VoicePackets::share_of_both([&self.up.packets, &self.down.packets], VoicePackets::unheard)
     }
 
     /// Empties the histograms, which a run keeps elsewhere.
@@ -265,10 +260,6 @@ impl SoundFigures {
             )
         })
     }
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 #[cfg(test)]
