@@ -22,6 +22,12 @@ pub enum ExportError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The address of a receiver is a host without how it is spoken to.
+    #[error("{url} is no address of a receiver: write http://{url}")]
+    NoScheme {
+        /// As given.
+        url: String,
+    },
     /// The receiver can't be reached, or went away.
     #[error("cannot send to {url}")]
     Unreachable {
@@ -46,7 +52,7 @@ impl ExportError {
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
         match self {
-            Self::Address { .. } => true,
+            Self::Address { .. } | Self::NoScheme { .. } => true,
             // The directory in which the file was to be isn't there.
             Self::Write { source, .. } => source
                 .downcast_ref::<std::io::Error>()

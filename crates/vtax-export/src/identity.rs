@@ -16,5 +16,5 @@ pub(crate) fn run_id(report: &Report) -> String {
 
 /// The start of the SHA-256 of a text, in hexadecimal.
 pub(crate) fn hex(of: &str, bytes: usize) -> String {
-    Sha256::digest(of.as_bytes()).iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+    vtax_units::hex(&Sha256::digest(of.as_bytes())[..bytes])
 }

@@ -27,9 +27,12 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// [`ExportError::Address`].
+    /// [`ExportError::Address`], or [`ExportError::NoScheme`].
     pub fn parse(url: &str) -> Result<Self, ExportError> {
         let wrong = |reason| ExportError::Address { url: url.to_owned(), reason };
+        if !url.contains("://") {
+            return Err(ExportError::NoScheme { url: url.to_owned() });
+        }
         let Some(rest) = url.strip_prefix("http://") else {
             return Err(wrong("only http:// is understood; a collector on this host can send on over TLS"));
         };
@@ -116,5 +119,7 @@ mod tests {
         {
             assert!(parts(wrong).is_err(), "{wrong}");
         }
+        let bare = parts("localhost:4318").unwrap_err();
+        assert!(bare.ends_with("write http://localhost:4318"), "{bare}");
     }
 }

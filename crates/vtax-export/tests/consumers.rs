@@ -9,20 +9,17 @@ use std::process::Command;
 use vtax_export::{ParquetFile, otlp};
 use vtax_fixture::{Options, create};
 use vtax_report::Report;
+use vtax_sys::require::possible;
 
 fn python() -> PathBuf {
     std::env::var_os("VTAX_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from)
 }
 
 /// Whether this module is there; says so where it isn't.
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 fn has(module: &str) -> bool {
     let found = Command::new(python()).args(["-c", &format!("import {module}")]).output();
     let is_there = found.is_ok_and(|output| output.status.success());
-    if !is_there {
-        eprintln!("skipped: Python has no {module} (VTAX_PYTHON names an interpreter)");
-    }
-    is_there
+    possible((!is_there).then(|| format!("Python has no {module} (VTAX_PYTHON names an interpreter)")))
 }
 
 /// Runs a script with arguments; what it printed.

@@ -395,6 +395,7 @@ fn seen(c: &Course, keeps: bool, sip: bool, noise: &mut Noise) -> Seen {
     Seen {
         last_before: Some(Nanos(c.injected.saturating_sub(9 * MS))),
         first_answer: c.answered.map(Nanos),
+        outage: Some(c.answered.is_none_or(|at| at - c.injected > 20 * MS)),
         until: Nanos(until),
         attempts: (60.0 * (until - c.injected) as f64 / 1e9) as u64,
         failed: if keeps { 0 } else { 20 },

@@ -54,6 +54,9 @@ pub(crate) struct RunData {
     measures: Vec<String>,
     /// Machines that trials were made on, numbered in the order of their first.
     hosts: HashMap<String, usize>,
+    /// Rounds, numbered in the order of their first trials: each is of one machine and, where trials of all measures come together,
+    /// of one measure.
+    rounds: HashMap<(usize, Option<usize>, u32), u32>,
     /// Where among the figures of its cell and measure each trial's own are.
     own: HashMap<u32, usize>,
     /// Notes that were taken, so that none is twice.
@@ -118,6 +121,7 @@ impl RunData {
             systems: Vec::new(),
             measures: Vec::new(),
             hosts: HashMap::new(),
+            rounds: HashMap::new(),
             own: HashMap::new(),
             forecasts: Vec::new(),
             noted: BTreeSet::new(),
@@ -209,15 +213,16 @@ impl RunData {
     }
 
     /// `pooled` where trials of all measures come together: then rounds of different measures differ.
-    fn figures(&self, record: &TrialRecord, pooled: bool, values: Vec<Value>) -> Figures {
+    fn figures(&mut self, record: &TrialRecord, pooled: bool, values: Vec<Value>) -> Figures {
         // Runs of before rounds were recorded made them all the same: an attempt each.
         let round = record.round.unwrap_or(record.repetition);
-        let measure = self.plan.measures.iter().position(|m| m.name == record.measure).unwrap_or_default();
-        let round =
-            if pooled { round.saturating_add((measure as u32).saturating_mul(1 << 20)) } else { round };
+        let place = || self.plan.measures.iter().position(|m| m.name == record.measure).unwrap_or_default();
+        let measure = pooled.then(place);
         // A round is of one machine: a tax taken within it must not be the difference between two of them.
         let host = self.hosts.get(&record.host).copied().unwrap_or_default();
-        let round = round.saturating_add((host as u32).saturating_mul(1 << 27));
+        // At most one for each trial that is taken in, and one more.
+        let next = self.rounds.len() as u32;
+        let round = *self.rounds.entry((host, measure, round)).or_insert(next);
         let partner = record.partner.as_ref().map(|p| p.cell.clone());
         Figures { trial: record.index, round, partner, answers: 0, percentiles: &[], values }
     }
@@ -520,4 +525,42 @@ pub(crate) struct Group<'a> {
     pub(crate) label: String,
     /// Baseline first, then candidates in plan order.
     pub(crate) cells: Vec<&'a Cell>,
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_fixture::Options;
+    use vtax_store::record::Timings;
+    use vtax_units::Nanos;
+
+    use super::*;
+
+    /// Rounds of the 33rd machine and all after it were one, and those with high numbers as well.
+    #[test]
+    fn rounds_of_any_number_of_machines_stay_apart() {
+        const HOSTS: u32 = 40;
+        const ROUNDS: [u32; 3] = [0, 1 << 28, u32::MAX];
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options { repetitions: 1, seconds: 1, rate: 10, ..Options::default() };
+        let run = vtax_fixture::create(&directory.path().join("run"), &options).unwrap();
+        let mut data = RunData::begin(&run).unwrap();
+        let plan = data.plan.clone();
+        for (host, round) in (0..HOSTS).flat_map(|host| ROUNDS.map(|round| (host, round))) {
+            for (measure, cell) in plan.measures.iter().flat_map(|m| plan.cells.iter().map(move |c| (m, c))) {
+                let record = TrialRecord {
+                    host: format!("n{host}"),
+                    round: Some(round),
+                    timings: Timings { service: Nanos::from_millis(1), ..Timings::default() },
+                    ..TrialRecord::begin(&cell.id, &measure.name, round)
+                };
+                data.take(JournalEntry::TrialEnded(Box::new(record)));
+            }
+        }
+        let rounds = |cell: &Cell| data.side(&cell.id, LIFECYCLE, "startup", None).rounds;
+        let (one, other) = (rounds(&plan.cells[0]), rounds(&plan.cells[1]));
+        let expected = plan.measures.len() * ROUNDS.len() * HOSTS as usize;
+        assert_eq!(one.iter().collect::<BTreeSet<_>>().len(), expected);
+        assert_eq!(one, other, "trials of one round have its number");
+        assert!(one.is_sorted(), "in the order of time");
+    }
 }

@@ -19,7 +19,7 @@ pub(crate) fn explain(data: &RunData, c: &Comparison) -> String {
     let own = |t: f64| if higher { 1.0 / t } else { t };
     let mut said = vec![compared(data, c, &candidate, &baseline, label)];
     if let Some(t) = c.tax {
-        said.push(seen(own(t), c.interval.map(|(l, h)| sorted(own(l), own(h))), label));
+        said.push(seen(own(t), c.interval.map(|(l, h)| sorted(own(l), own(h))), &candidate));
     }
     if let Some(apart) = c.levels {
         said.push(format!(
@@ -50,10 +50,13 @@ fn compared(data: &RunData, c: &Comparison, candidate: &str, baseline: &str, lab
     format!("{candidate} was compared with {baseline} in {label}{measure} {how}.")
 }
 
-fn seen(ratio: f64, interval: Option<(f64, f64)>, label: &str) -> String {
-    let Some((low, high)) = interval else { return format!("The {label} seemed {}.", change(ratio)) };
+/// Without the metric's name, which the sentence before has: not every one can stand before a verb (`latency, median`).
+fn seen(ratio: f64, interval: Option<(f64, f64)>, candidate: &str) -> String {
+    let Some((low, high)) = interval else {
+        return format!("The figure of {candidate} seemed {}.", change(ratio));
+    };
     format!(
-        "The {label} was {}; trials vary, so the true difference may be anything from {} to {} (95 of 100 such \
+        "The figure of {candidate} was {}; trials vary, so the true difference may be anything from {} to {} (95 of 100 such \
          statements are right).",
         change(ratio),
         end(low, change),
@@ -142,6 +145,15 @@ mod tests {
     fn a_bound_is_explained_by_its_reason() {
         assert_eq!(why_bound("a lower bound: it was never driven"), "it was never driven");
         assert_eq!(why_bound("an upper bound: too much of it"), "too much of it");
+    }
+
+    #[test]
+    fn what_was_seen_needs_no_name_of_a_metric() {
+        assert_eq!(seen(0.975, None, "vm (TCG)"), "The figure of vm (TCG) seemed 2.5 % lower.");
+        let said = seen(0.975, Some((0.95, 1.002)), "vm (TCG)");
+        let begin = "The figure of vm (TCG) was 2.5 % lower; trials vary, so the true difference may be anything from \
+                     5.0 % lower to 0.2 % higher (";
+        assert!(said.starts_with(begin), "{said}");
     }
 
     #[test]

@@ -82,7 +82,32 @@ fn far_digits(ratio: f64) -> String {
 
 /// The interval of a tax, as `0.98–1.06`.
 pub(crate) fn tax_range(low: f64, high: f64) -> String {
-    match (far_digits(low), far_digits(high)) {
+    range_of((low, high), far_digits)
+}
+
+/// [`tax_range`] where a verdict was read off it: an end that rounding would put on an edge of the margin, or on 1, has a digit more,
+/// so that one sees on which side of it it lies.
+pub(crate) fn judged_range(interval: (f64, f64), margin: f64) -> String {
+    range_of(interval, |ratio| judged_digits(ratio, margin))
+}
+
+/// [`tax`] with a digit more where [`judged_range`] has one.
+pub(crate) fn judged_tax(ratio: f64, margin: f64) -> String {
+    format!("{}x", judged_digits(ratio, margin))
+}
+
+fn judged_digits(ratio: f64, margin: f64) -> String {
+    let told = far_digits(ratio);
+    let looks_like = |edge: &f64| *edge != ratio && far_digits(*edge) == told;
+    if ![1.0 / (1.0 + margin), 1.0, 1.0 + margin].iter().any(looks_like) {
+        return told;
+    }
+    let decimals = told.split_once('.').map_or(0, |(_, decimals)| decimals.len()) + 1;
+    format!("{ratio:.decimals$}")
+}
+
+fn range_of((low, high): (f64, f64), told: impl Fn(f64) -> String) -> String {
+    match (told(low), told(high)) {
         (a, b) if a == b && low >= 1.995 => format!("{}–{}", digits(low), digits(high)),
         // A sign before a number and a dash don't go together.
         (a, b) if low < 1.0 / FAR || high > FAR => format!("{a} to {b}"),
@@ -90,7 +115,7 @@ pub(crate) fn tax_range(low: f64, high: f64) -> String {
     }
 }
 
-/// How much something is in units of another: `10.5x as much`, `1/8.6 as much`, `12 % more`, `as much`; of a time, as long.
+/// How much something is in units of another: `11x as much`, `1/8.6 as much`, `12 % more`, `as much`; of a time, as long.
 pub(crate) fn much(ratio: f64, unit: &str) -> String {
     let (number, words) = parts(ratio, unit);
     if number.is_empty() { words.to_owned() } else { format!("{number} {words}") }
@@ -168,7 +193,7 @@ fn span_parts(low: f64, high: f64, unit: &str) -> (String, Option<&'static str>)
     }
 }
 
-/// A change where room is short: `10.5x`, `1/8.6`, `+12 %`, `−3 %`.
+/// A change where room is short: `11x`, `1/8.6`, `+12 %`, `−3 %`.
 pub(crate) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0).abs() * 100.0;
     match ratio {
@@ -182,9 +207,9 @@ pub(crate) fn change(ratio: f64) -> String {
     }
 }
 
-/// Three digits, without zeros behind the point.
+/// As a [`tax`], so that a sentence and a table say the same, without zeros behind the point.
 fn plainly(ratio: f64) -> String {
-    let text = digits(ratio);
+    let text = ratio_digits(ratio);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
@@ -294,8 +319,10 @@ mod tests {
     #[test]
     fn a_ratio_is_said_as_people_say_it() {
         for (ratio, long, short) in [
-            (10.5, "10.5x as much", "10.5x"),
-            (0.0953, "1/10.5 as much", "1/10.5"),
+            (10.6, "11x as much", "11x"),
+            (0.0953, "1/10 as much", "1/10"),
+            (1.0 / 30.7, "1/31 as much", "1/31"),
+            (2.47, "2.5x as much", "2.5x"),
             (1.12, "12 % more", "+12 %"),
             (0.968, "3.2 % less", "−3.2 %"),
             (1.0001, "as much", "0 %"),
@@ -344,7 +371,7 @@ mod tests {
             [end(1e-9, change), end(1e9, change), end(1.1, change)],
             ["less than 1/10000", "more than 10000x", "+10 %"]
         );
-        assert_eq!(much_within(10.5, (8.2, 13.0), "ns"), "10.5x as long (8.2x to 13x)");
+        assert_eq!(much_within(10.6, (8.2, 13.0), "ns"), "11x as long (8.2x to 13x)");
         assert_eq!(
             much_within(1.01, (0.97, 1.04), "ns"),
             "1.0 % longer (between 3.0 % shorter and 4.0 % longer)"
@@ -390,6 +417,19 @@ mod tests {
         assert_eq!(tax(0.0123), "0.0123x");
         assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(utc(1_709_208_000_000), "2024-02-29 12:00:00 UTC");
+    }
+
+    /// An interval of 0.946 to 1.046 is not within 5 %, and must not be printed as 0.95 to 1.05.
+    #[test]
+    fn rounding_moves_no_end_onto_the_edge_of_the_margin() {
+        let told = |low, high| judged_range((low, high), 0.05);
+        assert_eq!(told(0.946, 1.046), "0.946–1.046");
+        assert_eq!(told(0.93, 1.02), "0.93–1.02");
+        assert_eq!(told(1.002, 1.3), "1.002–1.30");
+        assert_eq!(told(1.0, 1.3), "1.00–1.30");
+        assert_eq!(told(17.6, 18.4), tax_range(17.6, 18.4));
+        assert_eq!(judged_range((0.3, 2.01), 1.0), "0.30–2.01");
+        assert_eq!([judged_tax(1.052, 0.05), judged_tax(1.3, 0.05)], ["1.052x", "1.30x"]);
     }
 
     #[test]

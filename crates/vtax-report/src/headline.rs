@@ -1,15 +1,17 @@
 //! The verdicts in a sentence each: what is worse, what is better, what is equal, what can't be told.
 
+use vtax_stats::MIN_TRIALS;
 use vtax_store::summary::{Better, Comparison, Doubt, Verdict};
 
 use crate::chapter::Chapter;
 use crate::data::{RunData, SPELT_OUT};
-use crate::families::{metrics, named};
+use crate::families::{metrics, named, telling};
 use crate::format::{bounded, much, much_within, span};
 use crate::judged::direction;
-use crate::metric::Info;
+use crate::metric::{Info, parts_of_measure};
+use crate::rows::{is_of_first_table, leading};
 
-/// One sentence for each verdict, on the first primary metric that was measured; on what the plan asks first, where it does. A run
+/// One sentence for each verdict, on the metric that leads the first table; on what the plan asks first, where it does. A run
 /// that measured only what faults do says that.
 pub(crate) fn headline(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Chapter>]) -> String {
     spelt_once(&sentences(data, comparisons, chapters))
@@ -26,11 +28,12 @@ fn sentences(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Cha
     let asked: Vec<&Comparison> = comparisons.iter().filter(|c| c.asked_first).collect();
     let asks = !asked.is_empty();
     let all = if asks { asked } else { comparisons.iter().collect() };
-    let measured = |m: &&Info| all.iter().any(|c| c.metric == m.name);
-    let primary = metrics().filter(|m| m.primary).find(measured);
+    let of_first_table = all.iter().copied().filter(|c| is_of_first_table(data, c));
+    let primary = leading(of_first_table).and_then(|first| named(&first.metric));
     if let Some(said) = crate::ft::headline::headline(data).filter(|_| primary.is_none() && !asks) {
         return said;
     }
+    let measured = |m: &&Info| all.iter().any(|c| c.metric == m.name);
     let Some(info) = primary.or_else(|| metrics().find(measured)) else {
         return match data.trials.is_empty() {
             true => "Nothing was measured yet.".to_owned(),
@@ -40,6 +43,9 @@ fn sentences(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Cha
         };
     };
     let found: Vec<&Comparison> = all.into_iter().filter(|c| c.metric == info.name).collect();
+    if let Some(said) = no_verdict(data, info, &found) {
+        return said;
+    }
     if let Some(headline) = chapters.iter().find_map(|c| c.headline(data, info.name, &found)) {
         return headline;
     }
@@ -55,6 +61,60 @@ fn sentences(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Cha
         Some(format!("{begin}: {names}."))
     };
     begins.iter().filter_map(sentence).collect::<Vec<_>>().join(" ")
+}
+
+/// Where each of these has too few trials for a verdict: how many there are, and what they saw.
+fn no_verdict(data: &RunData, info: &Info, found: &[&Comparison]) -> Option<String> {
+    if !found.iter().all(|c| c.doubt == Some(Doubt::TooFew)) {
+        return None;
+    }
+    let tests: Vec<&str> = data.measures().filter(|m| found.iter().any(|c| c.measure == *m)).collect();
+    let test = telling(info.name, &tests);
+    let told: Vec<&Comparison> =
+        found.iter().copied().filter(|c| test.is_none_or(|test| c.measure == test)).collect();
+    let place = test.filter(|_| tests.len() > 1).map_or_else(String::new, |test| {
+        let name = parts_of_measure(test).1.unwrap_or(test);
+        format!(" in {name}")
+    });
+    let baselines = data.environments(told.iter().map(|c| c.baseline.as_str())).join(" and ");
+    let seen =
+        seen(data, &told).map_or_else(String::new, |seen| format!(" Seen against {baselines}: {seen}."));
+    Some(format!("No verdict on {}{place}: {}.{seen}", info.label, trials_missing(data, &told)?))
+}
+
+/// `2 trials each, 3 are needed`; `None` where these are enough and something else is the reason, of which there are several.
+fn trials_missing(data: &RunData, told: &[&Comparison]) -> Option<String> {
+    let of = |cell: &str, c: &Comparison| data.metric(cell, &c.measure, &c.metric).len();
+    let counts = || told.iter().map(|c| of(&c.cell, c).min(of(&c.baseline, c)));
+    Some(match (counts().min()?, counts().max()?) {
+        (_, MIN_TRIALS..) => {
+            let reason = &told.first()?.reason;
+            return told.iter().all(|c| c.reason == *reason).then(|| reason.clone());
+        }
+        (1, 1) => format!("1 trial each, {MIN_TRIALS} are needed"),
+        (least, most) if least == most => format!("{most} trials each, {MIN_TRIALS} are needed"),
+        (least, most) => format!("{least} to {most} trials each, {MIN_TRIALS} are needed"),
+    })
+}
+
+/// What trials saw that are too few for a verdict: `vm, 1/17 as much; container, 3.0 % to 5.0 % less in 4 combinations`.
+fn seen(data: &RunData, told: &[&Comparison]) -> Option<String> {
+    let with_tax: Vec<&Comparison> = told.iter().copied().filter(|c| c.tax.is_some()).collect();
+    let names = data.environments(with_tax.iter().map(|c| c.cell.as_str()));
+    if names.len() > MOST_NAMED {
+        return Some(many(data, &names, &with_tax));
+    }
+    let part = |name: String| {
+        let of = |c: &&Comparison| data.spelt_out(&c.cell).as_ref() == Some(&name);
+        let own: Vec<&Comparison> = with_tax.iter().copied().filter(of).collect();
+        let taxes = taxes(&own)?;
+        Some(match own.len() {
+            1 => format!("{name}, {taxes}"),
+            n => format!("{name}, {taxes} in {n} combinations"),
+        })
+    };
+    let parts: Vec<String> = names.into_iter().filter_map(part).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// More environments than these aren't named one by one: the table does that.
@@ -73,14 +133,52 @@ fn environments(data: &RunData, found: &[&Comparison], verdict: Verdict) -> Opti
     let part = |name: String| {
         let of = |c: &&Comparison| data.spelt_out(&c.cell).as_ref() == Some(&name);
         let own: Vec<&Comparison> = with_verdict.iter().copied().filter(of).collect();
-        match (own.as_slice(), found.iter().filter(|c| of(c)).count()) {
-            ([one], 1) => format!("{name}, {}", amount(one)),
-            (several, all) => {
-                format!("{name}, {} in {} of {all} combinations", amounts(several), several.len())
-            }
-        }
+        let all = found.iter().filter(|c| of(c)).count();
+        format!("{name}, {}", of_environment(data, &own, all))
     };
     Some(names.into_iter().map(part).collect::<Vec<_>>().join("; "))
+}
+
+/// The combinations of one environment that have the same verdict, of so many that there are.
+fn of_environment(data: &RunData, own: &[&Comparison], all: usize) -> String {
+    let combinations = match (own, all) {
+        ([one], 1) => return amount(one),
+        ([_, _], 2) => "both combinations".to_owned(),
+        (own, all) if own.len() == all => format!("all {all} combinations"),
+        (own, all) => format!("{} of {all} combinations", own.len()),
+    };
+    both(data, own, &combinations).unwrap_or_else(|| format!("{} in {combinations}", amounts(own)))
+}
+
+/// Two combinations that can be told apart, each with its own tax and interval: a span of two taxes would read like an interval.
+fn both(data: &RunData, own: &[&Comparison], combinations: &str) -> Option<String> {
+    let [one, other] = own else { return None };
+    if one.verdict == Verdict::Inconclusive {
+        return None;
+    }
+    let (of_one, of_other) = (amount(one), amount(other));
+    if of_one == of_other {
+        return Some(format!("{of_one} in {combinations}"));
+    }
+    Some(format!("{of_one} {} and {of_other} {}", place(data, one, other)?, place(data, other, one)?))
+}
+
+/// What tells a comparison from another of the same environment: `in latency@40`, `with bytes 2GB`.
+fn place(data: &RunData, c: &Comparison, other: &Comparison) -> Option<String> {
+    let groups = data.groups();
+    let label = |cell: &str| {
+        let own = groups.iter().find(|group| group.cells.iter().any(|c| c.id == cell));
+        own.map_or("", |group| group.label.as_str())
+    };
+    let mut parts = Vec::new();
+    if c.measure != other.measure {
+        parts.push(format!("in {}", parts_of_measure(&c.measure).1.unwrap_or(&c.measure)));
+    }
+    let own = label(&c.cell);
+    if !own.is_empty() && own != label(&other.cell) {
+        parts.push(format!("with {own}"));
+    }
+    (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 /// `9 others (7 in TCG, software emulation), from 1/246 as much (vm (TCG) over mpls-vpn) to 1/8.7 as much (native over sdn)`.
@@ -92,8 +190,10 @@ fn many(data: &RunData, names: &[String], with_verdict: &[&Comparison]) -> Strin
     let ratio = |c: &Comparison| Some((own(info, c.tax?), data.spelt_out(&c.cell)?));
     let mut ratios: Vec<(f64, String)> = with_verdict.iter().map_while(|c| ratio(c)).collect();
     ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let is_told = ratios.len() == with_verdict.len()
-        && with_verdict.iter().all(|c| matches!(c.verdict, Verdict::Worse | Verdict::Better));
+    // What is undecided is told by its intervals, where it has any.
+    let differs = |c: &Comparison| matches!(c.verdict, Verdict::Worse | Verdict::Better);
+    let is_told =
+        ratios.len() == with_verdict.len() && with_verdict.iter().all(|c| differs(c) || c.interval.is_none());
     let one = |(ratio, name): &(f64, String)| format!("{} ({name})", much(*ratio, unit));
     let span = match ratios.as_slice() {
         [least, .., most] if is_told => format!("from {} to {}", one(least), one(most)),
@@ -143,7 +243,7 @@ fn undecided(c: &Comparison) -> Option<(f64, f64)> {
     }
 }
 
-/// `10.5x as much (8.2x to 13x)`, `at most 1/35 as much`, `anything between 6.0 % less and 49 % more`.
+/// `11x as much (8.2x to 13x)`, `at most 1/35 as much`, `anything between 6.0 % less and 49 % more`.
 fn amount(c: &Comparison) -> String {
     let info = named(&c.metric);
     let unit = info.map_or("", |m| m.unit);
@@ -170,9 +270,14 @@ fn amounts(several: &[&Comparison]) -> String {
         let intervals =
             several.iter().filter(|_| any).filter_map(|c| undecided(c).or(c.corrected).or(c.interval));
         let widest = intervals.map(|i| ends(info, i)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        let has_figures = several.iter().any(|c| c.interval.is_some());
-        let without = if has_figures { "for reasons that the table tells" } else { "without figures" };
-        return widest.map_or_else(|| without.to_owned(), |widest| anything(widest, unit));
+        if let Some(widest) = widest {
+            return anything(widest, unit);
+        }
+        return match taxes(several) {
+            Some(seen) if several.iter().all(|c| c.interval.is_none()) => format!("perhaps {seen}"),
+            Some(_) => "for reasons that the table tells".to_owned(),
+            None => "without figures".to_owned(),
+        };
     }
     // Of some only one end is known: the end that holds for each of them.
     if let Some((_, is_upper)) = several.iter().find_map(|c| end(info, c)) {
@@ -180,18 +285,41 @@ fn amounts(several: &[&Comparison]) -> String {
         let weakest = ends.reduce(if is_upper { f64::max } else { f64::min });
         return weakest.map_or_else(|| "without figures".to_owned(), |ratio| bounded(ratio, is_upper, unit));
     }
+    taxes(several).unwrap_or_else(|| "without figures".to_owned())
+}
+
+/// From the least to the most of these taxes, as the metric's own ratios; `None` without any.
+fn taxes(several: &[&Comparison]) -> Option<String> {
+    let info = several.first().and_then(|c| named(&c.metric));
     let ratios = || several.iter().filter_map(|c| c.tax).map(|t| own(info, t));
-    match (ratios().reduce(f64::min), ratios().reduce(f64::max)) {
-        (Some(low), Some(high)) => span(low, high, unit),
-        _ => "without figures".to_owned(),
-    }
+    let (low, high) = (ratios().reduce(f64::min)?, ratios().reduce(f64::max)?);
+    Some(span(low, high, info.map_or("", |m| m.unit)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use vtax_plan::model::{Cell, Plan};
+    use vtax_store::RunDir;
     use vtax_store::record::TrialRecord;
 
     use super::*;
+
+    fn made(directory: &Path, repetitions: u32) -> RunDir {
+        let options =
+            vtax_fixture::Options { repetitions, seconds: 1, rate: 10, ..vtax_fixture::Options::default() };
+        vtax_fixture::create(directory, &options).unwrap()
+    }
+
+    /// A run of a plan in which nothing was measured yet.
+    fn planned(directory: &Path, text: &str) -> (Plan, RunData) {
+        let provenance = made(&directory.join("other"), 1).provenance().unwrap();
+        let plan = vtax_plan::parse("planned", text.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let run = RunDir::create(directory.join("run"), &plan, &provenance).unwrap();
+        let data = RunData::read(run.run()).unwrap();
+        (plan, data)
+    }
 
     #[test]
     fn software_emulation_is_spelt_out_once() {
@@ -220,18 +348,8 @@ repeat: 5
     #[test]
     fn many_environments_are_counted_and_few_are_named() {
         let directory = tempfile::tempdir().unwrap();
-        let options = vtax_fixture::Options {
-            repetitions: 1,
-            seconds: 1,
-            rate: 10,
-            ..vtax_fixture::Options::default()
-        };
-        let other = vtax_fixture::create(&directory.path().join("other"), &options).unwrap();
-        let plan = vtax_plan::parse("paths", PLAN.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
-        let run =
-            vtax_store::RunDir::create(directory.path().join("run"), &plan, &other.provenance().unwrap());
-        let mut data = RunData::read(run.unwrap().run()).unwrap();
-        let worse = |(index, cell): (usize, &vtax_plan::model::Cell)| Comparison {
+        let (plan, mut data) = planned(directory.path(), PLAN);
+        let worse = |(index, cell): (usize, &Cell)| Comparison {
             cell: cell.id.clone(),
             baseline: plan.cells[0].id.clone(),
             metric: "throughput".to_owned(),
@@ -260,6 +378,70 @@ repeat: 5
             plan.cells[4..].iter().filter_map(|cell| data.spelt_out(&cell.id)).collect();
         let emulated = |core| format!("native (path in TCG, software emulation) over vpn (core {core})");
         assert_eq!(spelt_out, [emulated(1), emulated(3)]);
+    }
+
+    /// A span of two taxes read like an interval: `1/30.7 to 1/30.4 as much`.
+    #[test]
+    fn of_two_combinations_both_are_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = "{vtax: 1, name: two, baseline: native, environments: [native, container], services: http, \
+                    workload: {http: {target: [/bytes/100, /bytes/1000]}}, measure: [capacity], repeat: 5}";
+        let (plan, data) = planned(directory.path(), text);
+        let candidates: Vec<&Cell> = plan.cells.iter().filter(|cell| cell.baseline.is_some()).collect();
+        let worse = |cell: &Cell, tax: f64| Comparison {
+            cell: cell.id.clone(),
+            baseline: cell.baseline.clone().unwrap(),
+            measure: "capacity".to_owned(),
+            metric: "capacity".to_owned(),
+            verdict: Verdict::Worse,
+            tax: Some(tax),
+            interval: Some((tax - 4.0, tax + 5.0)),
+            ..Comparison::default()
+        };
+        let said = |taxes: [f64; 2]| {
+            let found: Vec<Comparison> =
+                candidates.iter().zip(taxes).map(|(cell, tax)| worse(cell, tax)).collect();
+            sentences(&data, &found, &[])
+        };
+        let of: Vec<String> = data.groups().into_iter().map(|group| group.label).collect();
+        assert!(of.len() == 2 && of[0] != of[1], "{of:?}");
+        assert_eq!(
+            said([30.7, 30.4]),
+            format!(
+                "Worse than native in capacity: container, 1/31 as much (1/36 to 1/27) with {} and 1/30 as much (1/35 to 1/26) \
+                 with {}.",
+                of[0], of[1]
+            )
+        );
+        assert_eq!(
+            said([18.0, 18.0]),
+            "Worse than native in capacity: container, 1/18 as much (1/23 to 1/14) in both combinations."
+        );
+        let in_measure = |name: &str| Comparison { measure: name.to_owned(), ..worse(candidates[0], 2.0) };
+        let [one, other] = ["latency@8", "network/tcp.window-4K"].map(in_measure);
+        assert_eq!(place(&data, &one, &other).as_deref(), Some("in latency@8"));
+        assert_eq!(place(&data, &other, &one).as_deref(), Some("in tcp.window-4K"));
+        assert_eq!(place(&data, &one, &one), None);
+    }
+
+    /// A run of two rounds said "without figures" above a table of taxes.
+    #[test]
+    fn too_few_trials_are_told_with_what_they_saw() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = RunData::read(&made(&directory.path().join("run"), 2)).unwrap();
+        let found = crate::judged::comparisons(&data);
+        let said = sentences(&data, &found, &[]);
+        // One trial of a cell had the generator as its limit.
+        let begin =
+            "No verdict on capacity: 1 to 2 trials each, 3 are needed. Seen against native: container, ";
+        assert!(said.starts_with(begin) && said.contains("; vm (TCG, software emulation), 1/1"), "{said}");
+        let few = |tax| Comparison {
+            metric: "capacity".to_owned(),
+            doubt: Some(Doubt::TooFew),
+            tax: Some(tax),
+            ..Comparison::default()
+        };
+        assert_eq!(amounts(&[&few(4.0), &few(2.0)]), "perhaps 1/4 to 1/2 as much");
     }
 
     #[test]

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use vtax_plan::model::{Cell, Plan};
 use vtax_stats::{
-    ALPHA, Bound, Direction, Drift, Group, Judgement, MIN_TRIALS, Prior, Ratio, above, after_looking,
-    allowing, drift, judge, judge_family, levels, log_ratios, moderated, prior, shares, widened,
+    ALPHA, Bound, Direction, Drift, Group, Judgement, MIN_TRIALS, Prior, Ratio, above, after_either_looked,
+    after_looking, allowing, apart_by_chance, drift, judge, judge_family, left_after_looks, levels,
+    log_ratios, moderated, prior, scatter_of, shares, tellable, widened,
 };
+use vtax_store::CalibratedEffect;
 use vtax_store::record::{InvalidReason, TrialRecord, Validity};
 use vtax_store::summary::{Better, Borrowed, Comparison, Doubt, Verdict};
 
 use crate::data::{OneSide, RunData};
 use crate::explain;
 use crate::families::{metrics, named};
-use crate::format::{tax, tax_range};
+use crate::format::{judged_range, judged_tax, tax};
 use crate::metric::{Info, LIFECYCLE, Value, parts_of_measure};
 use crate::rows::leads;
 
@@ -25,6 +27,14 @@ pub(crate) struct PendingComparison {
     drift: Option<Drift>,
     /// Values of the candidate's trials, and of the baseline's.
     sides: [Vec<f64>; 2],
+}
+
+impl PendingComparison {
+    /// Widens what is known of two runs for having looked: `mins` are the trials that candidate and baseline made in any case, `None`
+    /// where their number was fixed.
+    pub(crate) fn after_either_looked(&mut self, mins: [Option<usize>; 2]) {
+        self.ratio = self.ratio.map(|ratio| after_either_looked(&ratio, mins));
+    }
 }
 
 /// Values with the widest of their resolutions: a bracket that stayed wide once may be the one that is off.
@@ -65,8 +75,9 @@ pub(crate) fn comparisons(data: &RunData) -> Vec<Comparison> {
         let from = judged.len();
         for mut pending in family {
             missing_trials(data, &mut pending.comparison);
-            below_detectable(data, &mut pending.comparison);
-            pending.comparison.explanation = explain::explain(data, &pending.comparison);
+            below_detectable(data, &mut pending.comparison, pending.ratio.as_ref().map_or(0, rounds_of));
+            let explanation = explain::explain(data, &pending.comparison);
+            pending.comparison.explanation = explanation + &left_out_by_outcome(data, &pending.comparison);
             judged.push(pending.comparison);
         }
         if matches!(kind, FamilyKind::AskedFirst) {
@@ -208,7 +219,7 @@ pub(crate) fn compared(
         metric: info.name.to_owned(),
         ..Comparison::default()
     };
-    let values = |side: &OneSide| -> Vec<f64> { side.found.iter().map(|v| v.value).collect() };
+    let values = |side: &OneSide| -> Vec<f64> { side.found.iter().map(Value::for_tax).collect() };
     let (cv, bv) = (values(candidate), values(base));
     let mut pending =
         PendingComparison { comparison, ratio: None, drift: None, sides: [cv.clone(), bv.clone()] };
@@ -260,7 +271,8 @@ fn drift_of(c: &[f64], b: &[f64], (cr, br): (&[u32], &[u32]), info: &Info) -> Op
     Some(Drift { from: -half, to: half })
 }
 
-/// Gives each comparison of a family its interval and its verdict; the chance of a false claim in it is `alpha`.
+/// Gives each comparison of a family its interval and its verdict; the chance of a false claim in it is `alpha`, with what was
+/// spent on ending comparisons early.
 pub(crate) fn close(family: &mut [PendingComparison], plan: &Plan, alpha: f64) {
     let (known, apart) = (usual(family), apart(family));
     for pending in family.iter_mut() {
@@ -286,7 +298,8 @@ pub(crate) fn close(family: &mut [PendingComparison], plan: &Plan, alpha: f64) {
             Bound::Unknown => {}
         }
     }
-    judge_together(family, plan.margin.0, alpha);
+    let rounds = (plan.repeat.min as usize, plan.repeat.max as usize);
+    judge_together(family, plan.margin.0, left_after_looks(alpha, rounds));
 }
 
 /// Which comparisons of a closed family are above a limit, among all of them; none without a ratio.
@@ -413,6 +426,55 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
     }
 }
 
+/// Reasons that are outcomes: whether a trial has one depends on the system itself, so those that are left may be its better ones.
+const OUTCOMES: [(InvalidReason, &str); 5] = [
+    (InvalidReason::NoSteadyState, "that never became steady"),
+    (InvalidReason::NothingSucceeded, "without a success"),
+    (InvalidReason::ServiceFailed, "in which the service failed"),
+    (InvalidReason::MeasureFailed, "that could not be measured to the end"),
+    (InvalidReason::DataWrong, "with wrong data"),
+];
+
+/// From this share of a side's trials on, what was left out for its outcome is told beside the verdict.
+const MUCH_LEFT_OUT: f64 = 0.25;
+
+/// A sentence for each side of which many trials don't count for what became of them, whatever the verdict; empty where none is.
+fn left_out_by_outcome(data: &RunData, c: &Comparison) -> String {
+    if c.interval.or(c.corrected).is_none() && c.at_least.or(c.at_most).is_none() {
+        return String::new();
+    }
+    let of = parts_of_measure(&c.measure).0;
+    let side = |cell: &str| {
+        let is_own = move |t: &&TrialRecord| t.cell == cell && (of == LIFECYCLE || t.measure == of);
+        let own = || data.trials.iter().filter(is_own);
+        let count = |reason| own().filter(|t| kept_away(t, &c.measure) == Some(reason)).count();
+        let lost: Vec<(usize, &str)> =
+            OUTCOMES.iter().map(|(reason, words)| (count(*reason), *words)).filter(|(n, _)| *n > 0).collect();
+        (lost.iter().map(|(n, _)| n).sum::<usize>(), own().count(), lost)
+    };
+    let name = |id: &str| data.cell(id).map_or_else(|| id.to_owned(), |cell| data.environment_label(cell));
+    let told = |cell: &str, other: &str| {
+        let ((lost, made, reasons), (lost_there, made_there, _)) = (side(cell), side(other));
+        if lost == 0 || (lost as f64) < MUCH_LEFT_OUT * made as f64 {
+            return String::new();
+        }
+        let reasons: Vec<String> = reasons.iter().map(|(n, words)| format!("{n} {words}")).collect();
+        let (verb, cell, other) = (if lost == 1 { "was" } else { "were" }, name(cell), name(other));
+        let there = (lost_there as u64, made_there as u64);
+        let chance = apart_by_chance((lost as u64, made as u64), there);
+        let beyond = match lost * made_there > lost_there * made && chance <= ALPHA {
+            true => format!(" That is more than of {other}, beyond chance, and speaks against {cell}."),
+            false => String::new(),
+        };
+        let reasons = reasons.join(", ");
+        format!(
+            " Of {made} trials of {cell}, {reasons} {verb} left out: those that count may be its \
+             better ones.{beyond}"
+        )
+    };
+    told(&c.cell, &c.baseline) + &told(&c.baseline, &c.cell)
+}
+
 /// What kept a trial from a figure of a measure: why the trial doesn't count, or the test in it that the measure is.
 fn kept_away(trial: &TrialRecord, measure: &str) -> Option<InvalidReason> {
     let reason = |validity: &Validity| match validity {
@@ -457,12 +519,26 @@ fn against_noise(data: &RunData, measure: &str) -> OfOneOrSeveral {
     if own.any(|m| m.kind.may_be_duet() && !data.plan.is_duet(m)) { DISTURBED_ALONE } else { DISTURBED }
 }
 
+/// Rounds that a ratio was taken in, else trials of the side that has fewer.
+fn rounds_of(ratio: &Ratio) -> usize {
+    ratio.rounds.unwrap_or(ratio.candidate_trials.min(ratio.baseline_trials))
+}
+
+/// What equals show that so many rounds can tell: as many as theirs what the calibration found, more of them less by as much as the
+/// scatter of these equals allows, but never less than they were apart.
+fn least_told(effect: &CalibratedEffect, rounds: usize) -> Option<f64> {
+    let found = effect.detectable.filter(|d| *d >= 1.0 && d.is_finite())?;
+    let trials = effect.trials as usize;
+    let scatter = || scatter_of(effect.interval?, trials).filter(|_| rounds > trials);
+    let apart = effect.tax.map_or(1.0, |tax| tax.ln().abs().exp());
+    let told = scatter().and_then(|scatter| tellable(scatter, rounds, 1)).map(|told| told.max(apart));
+    Some(told.map_or(found, |told| told.min(found)))
+}
+
 /// A verdict on an effect that this testbed was shown not to see is no verdict.
-fn below_detectable(data: &RunData, c: &mut Comparison) {
+fn below_detectable(data: &RunData, c: &mut Comparison, rounds: usize) {
     let effect = data.calibration.as_ref().and_then(|k| k.effect(&c.baseline, &c.measure, &c.metric));
-    let Some(least) = effect.and_then(|e| e.detectable).filter(|d| *d >= 1.0 && d.is_finite()) else {
-        return;
-    };
+    let Some(least) = effect.and_then(|effect| least_told(effect, rounds)) else { return };
     c.minimum_detectable = Some(least);
     let size = c.tax.or(c.at_least).or(c.at_most).map_or(f64::INFINITY, |t| t.ln().abs());
     let refused = match c.verdict {
@@ -474,12 +550,13 @@ fn below_detectable(data: &RunData, c: &mut Comparison) {
         return;
     }
     let corrected = c.corrected.filter(|_| c.tax.is_some());
-    let range = corrected.map_or_else(String::new, |(low, high)| format!(" ({})", tax_range(low, high)));
+    let margin = data.plan.margin.0;
+    let range = corrected.map_or_else(String::new, |found| format!(" ({})", judged_range(found, margin)));
     c.reason = match c.verdict {
         Verdict::Equivalent => format!(
             "the trials agree{range}, but measured against itself this testbed can only tell taxes from {} on, \
              which is more than the margin",
-            tax(least)
+            judged_tax(least, margin)
         ),
         _ => format!(
             "below what this testbed can tell: measured against itself it needs a tax of {} or more{range}",
@@ -526,7 +603,7 @@ pub(crate) fn narrowing(data: &RunData, c: &Comparison) -> Vec<Step> {
     let most = candidate.found.len().min(base.found.len());
     let upto = |side: &OneSide, n: usize| -> (Vec<f64>, Vec<u32>, Vec<Value>) {
         let found: Vec<Value> = side.found.iter().take(n).copied().collect();
-        (found.iter().map(|v| v.value).collect(), side.rounds.iter().take(n).copied().collect(), found)
+        (found.iter().map(Value::for_tax).collect(), side.rounds.iter().take(n).copied().collect(), found)
     };
     let stride = most.div_ceil(MOST_STEPS).max(1);
     (3..=most)

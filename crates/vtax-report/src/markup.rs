@@ -3,6 +3,8 @@
 //! Service names, log lines and notes come from outside: text and attribute values can reach the
 //! page only through methods that escape them. What is not escaped is `&'static str`.
 
+use vtax_units::drives_terminal;
+
 /// A piece of HTML or SVG.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Markup(String);
@@ -87,6 +89,11 @@ impl Markup {
         self.0.is_empty()
     }
 
+    /// The texts of its elements that begin and end so, without the elements inside of them.
+    pub(crate) fn texts_of(&self, start: &str, end: &str) -> impl Iterator<Item = String> {
+        self.0.split(start).skip(1).map(move |rest| plain(rest.split(end).next().unwrap_or_default()))
+    }
+
     /// The piece as text.
     #[must_use]
     pub fn into_string(self) -> String {
@@ -108,7 +115,16 @@ impl Markup {
     }
 }
 
-/// Escapes what HTML and XML give a meaning to, and replaces control characters, which XML forbids.
+/// The text of markup that begins within a tag.
+fn plain(markup: &str) -> String {
+    let text: String =
+        markup.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    let signs = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+    signs.into_iter().fold(text, |text, (escaped, sign)| text.replace(escaped, sign))
+}
+
+/// Escapes what HTML and XML give a meaning to, and replaces control characters, which XML forbids, and marks of
+/// direction, by which a text would show another order than it has.
 fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
@@ -118,7 +134,7 @@ fn escape(text: &str, out: &mut String) {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' | '\t' => out.push(c),
-            c if c.is_control() => out.push('\u{fffd}'),
+            c if drives_terminal(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
@@ -142,6 +158,13 @@ mod tests {
         m.element("p", &[], "try `a <b>` or `c`, it's a `").element("pre", &[], "`d`");
         let expected = "<p>try <code>a &lt;b&gt;</code> or <code>c</code>, it&#39;s a `</p><pre>`d`</pre>";
         assert_eq!(m.into_string(), expected);
+    }
+
+    #[test]
+    fn nothing_reorders_the_text_around_it() {
+        let mut m = Markup::new();
+        m.element("p", &[("title", "a\u{202e}b")], "c\u{2066}d\u{200f}e\n\tf");
+        assert_eq!(m.into_string(), "<p title=\"a\u{fffd}b\">c\u{fffd}d\u{fffd}e\n\tf</p>");
     }
 
     proptest! {

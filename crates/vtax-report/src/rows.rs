@@ -4,7 +4,7 @@ use vtax_plan::model::MeasureKind;
 use vtax_store::summary::{Comparison, MetricSummary, Summary};
 
 use crate::data::RunData;
-use crate::families::{is_rate, metrics, rate_of, telling};
+use crate::families::{is_rate, metrics, named, rate_of, telling};
 use crate::format::{range, tax, tax_range, typical};
 
 /// More rows than this are no longer one table to take in.
@@ -124,11 +124,81 @@ pub(crate) fn leads(data: &RunData, measure: &str, metric: &str) -> bool {
     }
 }
 
+/// Whether a comparison belongs to the first table.
+pub(crate) fn is_of_first_table(data: &RunData, c: &Comparison) -> bool {
+    named(&c.metric).is_some_and(|m| m.primary) && leads(data, &c.measure, &c.metric)
+}
+
+/// The comparison whose metric the headline and the first table are about: the first that the plan asks first, else the first of all,
+/// which is of the plan's first measure or test.
+pub(crate) fn leading<'a>(
+    mut compared: impl Iterator<Item = &'a Comparison> + Clone,
+) -> Option<&'a Comparison> {
+    let asked = compared.clone().find(|c| c.asked_first);
+    asked.or_else(|| compared.next())
+}
+
 /// What the headline is about, and the other metrics and measures.
 pub(crate) fn first_and_rest<'a>(rows: &[&'a Row]) -> (Vec<&'a Row>, Vec<&'a Row>) {
-    let metric = rows[0].metric;
+    let lead = leading(rows.iter().filter_map(|r| r.comparison.as_ref()));
+    let (metric, measure) =
+        lead.map_or((rows[0].metric, &rows[0].measure), |c| (c.metric.as_str(), &c.measure));
     let measures: Vec<&str> =
         rows.iter().filter(|r| r.metric == metric).map(|r| r.measure.as_str()).collect();
-    let measure = telling(metric, &measures).unwrap_or(&rows[0].measure);
+    let measure = telling(metric, &measures).unwrap_or(measure);
     rows.iter().partition(|r| r.metric == metric && r.measure == measure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compared(measure: &str, metric: &'static str, asked_first: bool) -> Row {
+        let comparison = Comparison {
+            measure: measure.to_owned(),
+            metric: metric.to_owned(),
+            asked_first,
+            ..Comparison::default()
+        };
+        Row { comparison: Some(comparison), position: 1, ..baseline(measure, metric) }
+    }
+
+    fn baseline(measure: &str, metric: &'static str) -> Row {
+        Row {
+            group: String::new(),
+            cell: String::new(),
+            environment: String::new(),
+            position: 0,
+            measure: measure.to_owned(),
+            metric,
+            label: "",
+            primary: true,
+            value: None,
+            too_few: false,
+            comparison: None,
+        }
+    }
+
+    /// The headline of a plan whose first test were transactions was about TCP, and its table about round trips.
+    #[test]
+    fn the_first_test_leads_unless_the_plan_asks_for_another() {
+        let rows = |asked| {
+            [
+                baseline("network/rr", "rtt_p50"),
+                compared("network/rr", "rtt_p50", false),
+                compared("network/rr", "rr_rate", false),
+                compared("network/tcp", "tcp_goodput", asked),
+            ]
+        };
+        let lead = |rows: &[Row]| {
+            let all: Vec<&Row> = rows.iter().collect();
+            let (first, rest) = first_and_rest(&all);
+            assert_eq!(first.len() + rest.len(), rows.len());
+            let compared = leading(rows.iter().filter_map(|r| r.comparison.as_ref())).unwrap();
+            assert!(first.iter().all(|r| r.metric == compared.metric && r.measure == compared.measure));
+            (first[0].metric, first.len())
+        };
+        assert_eq!(lead(&rows(false)), ("rtt_p50", 2));
+        assert_eq!(lead(&rows(true)), ("tcp_goodput", 1));
+    }
 }

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use vtax_plan::model::Cell;
+use vtax_plan::model::{Cell, TrialKind};
+use vtax_stats::MIN_TRIALS;
 use vtax_store::record::{TrialRecord, Validity};
-use vtax_store::summary::{CellSummary, MetricSummary, SUMMARY_VERSION, Summary, TrialSummary};
+use vtax_store::summary::{
+    CellSummary, Comparison, Doubt, MetricSummary, SUMMARY_VERSION, Summary, TrialSummary,
+};
+use vtax_units::counted;
 
 use crate::chapter::Chapter;
 use crate::data::{OneSide, RunData};
@@ -13,7 +17,7 @@ use crate::format::long;
 use crate::headline;
 use crate::judged::{comparisons, group};
 use crate::metric::{Info, enough};
-use crate::rows::leads;
+use crate::rows::{is_of_first_table, leads};
 use crate::words::{invalid, reason_word};
 
 /// Percentiles stored of merged histograms.
@@ -21,15 +25,16 @@ const PERCENTILES: [(&str, f64); 7] =
     [("50", 0.5), ("75", 0.75), ("90", 0.9), ("95", 0.95), ("99", 0.99), ("99.9", 0.999), ("99.99", 0.9999)];
 
 pub(crate) fn summary(data: &RunData, chapters: &[Box<dyn Chapter>]) -> Summary {
+    let comparisons = comparisons(data);
     let mut summary = Summary {
         version: SUMMARY_VERSION,
         plan: data.plan.name.clone(),
         complete: data.complete,
         headline: String::new(),
         cells: cells(data),
-        comparisons: comparisons(data),
         trials: data.trials.iter().map(trial).collect(),
-        notes: notes(data),
+        notes: notes(data, &comparisons),
+        comparisons,
     };
     summary.headline = headline::headline(data, &summary.comparisons, chapters);
     summary
@@ -62,7 +67,10 @@ fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<Met
     let OneSide { found, trials, .. } = data.side(&cell.id, measure, info.name, None);
     let values: Vec<f64> = found.iter().map(|v| v.value).collect();
     let group = group(&values, &[], &found);
-    let estimate = vtax_stats::estimate(&group)?.within(info.possible());
+    // What has no unit and is whole is a count.
+    let is_count = info.unit.is_empty() && values.iter().all(|v| v.fract() == 0.0);
+    let estimate = if is_count { vtax_stats::estimate_counts(&group) } else { vtax_stats::estimate(&group) };
+    let estimate = estimate?.within(info.possible());
     let described = vtax_stats::describe(&values)?;
     let mut percentiles = BTreeMap::new();
     let merged = data.latency.get(&(cell.id.clone(), measure.to_owned()));
@@ -100,23 +108,25 @@ fn trial(record: &TrialRecord) -> TrialSummary {
     }
 }
 
-fn notes(data: &RunData) -> Vec<String> {
+fn notes(data: &RunData, comparisons: &[Comparison]) -> Vec<String> {
     let mut notes = Vec::new();
     if !data.complete {
         notes.push("The run is not complete: trials are missing, and --resume goes on with them.".to_owned());
     }
     notes.extend(data.too_many());
     notes.extend(interrupted(data));
+    notes.extend(too_few_rounds(data, comparisons));
     if data.plan.cells.iter().any(|c| data.accelerator(c).as_deref() == Some("tcg")) {
         let reason = data.provenance.accelerator.as_ref().map_or("", |a| a.reason.as_str());
         // The run notes it without what QEMU said, which is among the facts of the host.
         let what = reason.split(" (").next().unwrap_or_default();
         let known = reason.is_empty() || data.notes.iter().any(|(_, text)| text.contains(what));
         let because = if known { String::new() } else { format!(": {reason}") };
-        notes.push(format!(
-            "VMs ran under software emulation (TCG){because}. Their taxes are those of emulation, \
-             far above what hardware virtualization (KVM) costs."
-        ));
+        let emulated = match comparisons.iter().any(|c| is_of_first_table(data, c)) {
+            true => "taxes are those of emulation, far above what hardware virtualization (KVM) costs",
+            false => "times are those of emulation, far above those of hardware virtualization (KVM)",
+        };
+        notes.push(format!("VMs ran under software emulation (TCG){because}. Their {emulated}."));
     }
     notes.extend(rejected(data));
     notes.extend(without_percentiles(data));
@@ -132,6 +142,24 @@ fn notes(data: &RunData) -> Vec<String> {
         notes.extend(data.forecasts.iter().cloned());
     }
     notes
+}
+
+/// That a plan of so few rounds could give no verdict, and what would. One of duets says so in a mapping, which stays.
+fn too_few_rounds(data: &RunData, comparisons: &[Comparison]) -> Option<String> {
+    let repeat = &data.plan.repeat;
+    // A smoke test makes each trial once whatever is asked for, and is no measurement.
+    let is_smoke_test = data.plan.name.ends_with("-smoke-test");
+    let few = (repeat.max as usize) < MIN_TRIALS
+        && !is_smoke_test
+        && comparisons.iter().any(|c| c.doubt == Some(Doubt::TooFew));
+    let change = match repeat.trials {
+        TrialKind::Single => format!("`--set repeat={MIN_TRIALS}`"),
+        TrialKind::Duet => format!("`--set repeat.min={MIN_TRIALS} --set repeat.max={MIN_TRIALS}`"),
+    };
+    few.then(|| {
+        let rounds = counted(repeat.max as usize, "round");
+        format!("The plan asks for {rounds}, and a verdict takes {MIN_TRIALS}: run it again with {change}.")
+    })
 }
 
 /// That trials were made at different times, which a reader must know where the machine may have changed meanwhile.
@@ -184,8 +212,45 @@ pub(crate) fn rejected(data: &RunData) -> Option<String> {
             None => reasons.push((reason_word(*reason), 1)),
         }
     }
+    let all = data.trials.len();
+    if let [(word, 1)] = reasons.as_slice() {
+        return Some(format!("1 of {} doesn't count ({word}).", counted(all, "trial")));
+    }
     let total: usize = reasons.iter().map(|r| r.1).sum();
     let list: Vec<String> = reasons.iter().map(|(word, n)| format!("{n} {word}")).collect();
-    let all = data.trials.len();
     (total > 0).then(|| format!("{total} of {all} trials don't count: {}.", list.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_fixture::{Options, create};
+
+    use super::*;
+
+    #[test]
+    fn a_plan_of_too_few_rounds_says_how_to_have_enough() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options { repetitions: 2, seconds: 1, rate: 10, ..Options::default() };
+        let mut data = RunData::read(&create(&directory.path().join("run"), &options).unwrap()).unwrap();
+        let few = [Comparison { doubt: Some(Doubt::TooFew), ..Comparison::default() }];
+        let told = |change: &str| {
+            Some(format!("The plan asks for 2 rounds, and a verdict takes 3: run it again with `{change}`."))
+        };
+        assert_eq!(too_few_rounds(&data, &few), told("--set repeat=3"));
+        assert_eq!(too_few_rounds(&data, &[]), None);
+        data.plan.repeat.trials = TrialKind::Duet;
+        assert_eq!(too_few_rounds(&data, &few), told("--set repeat.min=3 --set repeat.max=3"));
+        data.plan.repeat.max = 3;
+        assert_eq!(too_few_rounds(&data, &few), None);
+        (data.plan.repeat.max, data.plan.name) = (1, "quick-smoke-test".to_owned());
+        assert_eq!(too_few_rounds(&data, &few), None);
+        // Where the first table has no tax, none is spoken of.
+        let emulated = |compared: &[Comparison]| {
+            let notes = notes(&data, compared);
+            notes.into_iter().find(|note| note.starts_with("VMs ran under software emulation")).unwrap()
+        };
+        assert!(emulated(&comparisons(&data)).contains("Their taxes are those of emulation"));
+        assert!(emulated(&[]).contains("Their times are those of emulation"));
+        assert_eq!(rejected(&data).unwrap(), "1 of 18 trials doesn't count (generator-limited).");
+    }
 }

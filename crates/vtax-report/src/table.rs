@@ -150,11 +150,25 @@ fn in_csv(cell: &Cell) -> String {
         Cell::Number(_) => String::new(),
         Cell::Flag(value) => if *value { "yes" } else { "no" }.to_owned(),
         Cell::Moment(unix_ms) => unix_ms.to_string(),
-        Cell::Text(text) | Cell::Fact(text) => match text.chars().next() {
-            Some('=' | '+' | '-' | '@' | '\t' | '\r') => format!("'{text}"),
-            _ => text.clone(),
-        },
+        Cell::Text(text) | Cell::Fact(text) => no_formula(text),
     }
+}
+
+/// A text with an apostrophe before whatever a spreadsheet would take for a formula: at its start, and where one that
+/// separates cells by semicolons or tabs would begin another cell. Quotes around the text wouldn't keep such a one from it.
+fn no_formula(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 1);
+    // Some leave these out before they look for a formula.
+    if text.starts_with(['\t', '\r']) {
+        out.push('\'');
+    }
+    for part in text.split_inclusive([';', '\t', '\r', '\n']) {
+        if part.trim_start_matches([' ', '"']).starts_with(['=', '+', '-', '@']) {
+            out.push('\'');
+        }
+        out.push_str(part);
+    }
+    out
 }
 
 #[cfg(test)]
@@ -170,6 +184,15 @@ mod tests {
         table.push([yes_no(true), moment(1_709_208_000_500)]);
         let expected = "a,b\r\nplain,0.5\r\n\"a,\"\"b\"\"\n\",\r\n'=1+1,\r\nyes,1709208000500\r\n";
         assert_eq!(String::from_utf8(table.csv()).unwrap(), expected);
+    }
+
+    #[test]
+    fn no_part_of_a_text_is_a_formula() {
+        assert_eq!(no_formula("a;=1+1; b;\" @c\n-d"), "a;'=1+1; b;'\" @c\n'-d");
+        assert_eq!(no_formula("\t=1"), "'\t'=1");
+        for plain in ["", "a=b; c-d, e@f", "1 - 2;3"] {
+            assert_eq!(no_formula(plain), plain);
+        }
     }
 
     #[test]

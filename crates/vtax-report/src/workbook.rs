@@ -6,6 +6,7 @@ use vtax_store::summary::Verdict;
 use crate::chapter::Chapter;
 use crate::context::Context;
 use crate::format::utc;
+use crate::general::verdicts::doubt_name;
 use crate::rows::{Row, TOO_FEW};
 use crate::sheet::{header, text};
 use crate::words::name;
@@ -25,7 +26,7 @@ pub(crate) fn workbook(context: &Context, chapters: &[Box<dyn Chapter>]) -> Resu
 }
 
 /// Columns of the first sheet, with their widths.
-const COLUMNS: [(&str, f64); 11] = [
+const COLUMNS: [(&str, f64); 15] = [
     ("Group", 18.0),
     ("Environment", 16.0),
     ("Metric", 24.0),
@@ -37,6 +38,10 @@ const COLUMNS: [(&str, f64); 11] = [
     ("High", 9.0),
     ("Verdict", 13.0),
     ("Why", 70.0),
+    ("Judged by, low", 14.0),
+    ("Judged by, high", 14.0),
+    ("Read together", 14.0),
+    ("Doubt", 18.0),
 ];
 
 fn verdicts(context: &Context, sheet: &mut Worksheet) -> Result<(), XlsxError> {
@@ -54,7 +59,7 @@ fn verdicts(context: &Context, sheet: &mut Worksheet) -> Result<(), XlsxError> {
     }
     sheet.set_freeze_panes(3, 0)?;
     if line > 3 {
-        sheet.autofilter(2, 0, line - 1, 10)?;
+        sheet.autofilter(2, 0, line - 1, 14)?;
     }
     for (column, (_, width)) in (0u16..).zip(COLUMNS) {
         sheet.set_column_width(column, width)?;
@@ -88,12 +93,26 @@ fn verdict(row: &Row, line: u32, sheet: &mut Worksheet) -> Result<(), XlsxError>
     };
     let plain = Format::new().set_num_format("0.00");
     let (low, high) = c.interval.unzip();
-    let numbers = [(6, c.tax), (7, low.or(c.at_least)), (8, high.or(c.at_most))];
+    // Where only a bound is known, one end says something.
+    let (judged_low, judged_high) = c.corrected.unzip();
+    let numbers = [
+        (6, c.tax),
+        (7, low.or(c.at_least)),
+        (8, high.or(c.at_most)),
+        (11, judged_low.filter(|_| c.at_most.is_none())),
+        (12, judged_high.filter(|_| c.at_least.is_none())),
+    ];
     for (column, value) in numbers.into_iter().filter_map(|(i, v)| Some((i, v?))) {
         sheet.write_number_with_format(line, column, value, &plain)?;
     }
     sheet.write_string_with_format(line, 9, name(c.verdict), &shade(c.verdict))?;
     sheet.write_string(line, 10, text(&c.reason))?;
+    if let Some(family) = c.family {
+        sheet.write_number(line, 13, family)?;
+    }
+    if let Some(doubt) = c.doubt {
+        sheet.write_string(line, 14, doubt_name(doubt))?;
+    }
     Ok(())
 }
 

@@ -220,8 +220,17 @@ fn rewritten(change: impl Fn(&mut serde_json::Value)) -> (String, String) {
 /// The same of a run with so many trials of each kind.
 fn rewritten_of(repetitions: u32, change: impl Fn(&mut serde_json::Value)) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { repetitions, ..Options::default() };
-    let (run, ..) = make(dir.path(), &options);
+    let (_, page, table) = rewritten_in(dir.path(), &Options { repetitions, ..Options::default() }, change);
+    (page, table)
+}
+
+/// The same of any made-up run, in a directory that is there.
+fn rewritten_in(
+    dir: &Path,
+    options: &Options,
+    change: impl Fn(&mut serde_json::Value),
+) -> (RunDir, String, String) {
+    let (run, ..) = make(dir, options);
     let journal = run.path().join("journal.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
     let lines = text.lines().map(|line| {
@@ -233,11 +242,93 @@ fn rewritten_of(repetitions: u32, change: impl Fn(&mut serde_json::Value)) -> (S
     let report = write_all(&RunDir::open(run.path()).unwrap()).unwrap();
     let page = fs::read_to_string(run.path().join("report.html")).unwrap();
     crate::support::balanced(&page);
-    (page, report.table())
+    (run, page, report.table())
 }
 
 fn faults(entry: &mut serde_json::Value) -> Option<&mut Vec<serde_json::Value>> {
     entry.pointer_mut("/observations/0/result/faults")?.as_array_mut()
+}
+
+/// Has each link that was cut restored after two seconds, and the first answer come a second later.
+fn restored_by_the_plan(entry: &mut serde_json::Value) {
+    let Some(faults) = faults(entry) else { return };
+    let mut mends = Vec::new();
+    for (fault, at) in faults.iter_mut().zip([8, 16]) {
+        let moment = |after: u64| serde_json::json!(format!("{}s", at + after));
+        fault["injected"] = moment(0);
+        for first in ["first_answer", "normal_again", "until"] {
+            fault["seen"][first] = moment(3);
+        }
+        let mut mend = fault.clone();
+        mend["fault"]["kind"]["target"] = serde_json::json!({"restore-link": "p1-pe2"});
+        mend["injected"] = moment(2);
+        mend["seen"] = serde_json::Value::Null;
+        mends.push(mend);
+    }
+    faults.extend(mends);
+}
+
+/// How long a service is silent that nothing but the plan brings back is the plan's choice.
+#[test]
+fn what_the_plan_restored_was_not_survived() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { routed: true, ..Options::default() };
+    let (run, page, table) = rewritten_in(dir.path(), &options, restored_by_the_plan);
+    let section = section(&page);
+    let said = "It never recovered by itself: no answer until link p1-pe2 was restored after 2.00 s; typically 1.00 s \
+                more from then.";
+    assert!(section.contains(said), "{section}");
+    assert!(!section.contains("The service survived") && !section.contains("Callers"), "{section}");
+    for row in ["No answer before the restore", "First answer after the restore"] {
+        assert!(section.contains(row), "{row}");
+    }
+    assert!(section.contains("<b>2</b>restored 2.00 s"), "it is an event of the courses");
+    assert!(table.contains("not by itself"), "{table}");
+    let rows = csv(&run, "failovers.csv");
+    let of = ["counts", "survived", "reason", "restored_ns"].map(|name| column(&rows, name));
+    let counted: Vec<_> = rows[1..].iter().filter(|row| row[of[0]] == "yes").collect();
+    assert!(counted.len() >= 3);
+    for row in counted {
+        let told = [row[of[1]].as_str(), row[of[2]].as_str()];
+        assert_eq!(told, ["no", "no answer until link p1-pe2 was restored"]);
+        assert_eq!(row[of[3]].parse::<f64>().unwrap(), 2e9);
+    }
+    // What no fault of the run has is neither a column nor explained.
+    assert!(!section.contains("Fencing took") && !section.contains("Rebuild of the RAID"), "{section}");
+}
+
+/// Gaps between requests look like times to a first answer where nobody had to wait.
+#[test]
+fn what_kept_nobody_waiting_is_no_outage() {
+    let of = |outage: Option<bool>| {
+        rewritten_of(2, |entry| {
+            for fault in faults(entry).into_iter().flatten() {
+                let seen = fault["seen"].as_object_mut().unwrap();
+                match outage {
+                    Some(outage) => seen.insert("outage".to_owned(), outage.into()),
+                    None => seen.remove("outage"),
+                };
+            }
+        })
+    };
+    let (calm, table) = of(Some(false));
+    assert!(section(&calm).contains("No outage was seen (a request came every 16.7 ms on average)."));
+    assert!(!section(&calm).contains("Callers typically waited") && table.contains("no outage"), "{table}");
+    // Runs that were made before it was noted are read as they were.
+    let (older, table) = of(None);
+    assert!(section(&older).contains("Callers typically waited") && !table.contains("no outage"), "{table}");
+}
+
+/// An interval of four failovers that differ much holds what can't be.
+#[test]
+fn few_failovers_are_told_as_they_were_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, _, page) = make(dir.path(), &Options { repetitions: 2, ..Options::default() });
+    assert!(section(&page).contains(" seen, n = 4"), "{}", section(&page));
+    let rows = csv(&run, "failover_figures.csv");
+    let (n, low, tell) = (column(&rows, "n"), column(&rows, "interval_low"), column(&rows, "can_tell"));
+    let four: Vec<_> = rows[1..].iter().filter(|row| row[n] == "4").collect();
+    assert!(!four.is_empty() && four.iter().all(|row| row[low].is_empty() && row[tell] == "yes"), "{four:?}");
 }
 
 /// A guest that ends by itself, or can't be protected, is no fault of the plan: it is told all the same, and a trial that

@@ -32,6 +32,7 @@ fn every_text_of_a_run_stays_text_in_every_form() {
     let page = page(&run);
     assert!(page.contains("&lt;img src=x onerror"), "they are shown");
     assert!(!page.contains("<img src=x") && !page.contains('\u{1b}'));
+    assert!(!page.contains('\u{202e}'), "the text behind it isn't turned around");
     assert_eq!((page.matches("<script>").count(), page.matches("</script>").count()), (1, 1));
     crate::support::balanced(&page);
     assert!(!report.table().contains('\u{1b}'), "a terminal's cursor isn't moved");

@@ -48,6 +48,12 @@ fn same_figures(old: &Summary, new: &Summary) {
         let of = |c: &&vtax_store::summary::CellSummary| (&c.cell, &c.measure) == (&cell.cell, &cell.measure);
         let found = new.cells.iter().find(of).unwrap_or_else(|| panic!("{} {}", cell.cell, cell.measure));
         for (name, metric) in &cell.metrics {
+            // Those answered only after the plan restored the network: they count as not survived now, with a time of their own.
+            if ["survived", "first_answer"].contains(&name.as_str())
+                && found.metrics.contains_key("after_restore")
+            {
+                continue;
+            }
             let Some(again) = found.metrics.get(name) else { panic!("{} {name}: gone", cell.cell) };
             assert!(same_metric(metric, again), "{} {name}: {metric:?} became {again:?}", cell.cell);
         }

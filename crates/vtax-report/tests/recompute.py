@@ -165,7 +165,7 @@ def memory(groups):
         return 1.0
     n = sum(size for _, size in found) / len(found)
     r = (sum(r for r, _ in found) / len(found) + 1.075 / n) * n / max(n - 4.0, 1.0)
-    r = min(max(r, 0.0), 0.5 if n < 6 else 0.9)
+    r = min(max(r, 0.0), 0.5 if n < 6 else 0.7 if n < 10 else 0.9)
     return (1.0 + r) / (1.0 - r)
 
 
@@ -191,6 +191,8 @@ def case(comparison, sides, journal):
     a, b = by_round(ours), by_round(theirs)
     logs = [sign * math.log(a[r] / b[r]) for r in sorted(a) if r in b]
     mean, scatter = moments(logs)
+    # Rounds that agree but for rounding have none.
+    scatter = scatter if max(logs) - min(logs) > 1e-12 else 0.0
     return {"of": comparison, "mean": mean, "n": len(logs), "scatter": scatter, "unseen": unseen}
 
 
@@ -306,6 +308,11 @@ def main():
     sides = {}
     for cell in summary["cells"]:
         for metric, figures in cell["metrics"].items():
+            if metric == "doc":
+                # Told is the lower end of each bracket; taxes are of the middle.
+                halves = [max(brackets(journal[t]), default=0.0) / 2.0 for t in figures["trials"]]
+                middles = [v * math.exp(half) for v, half in zip(figures["values"], halves)]
+                figures = dict(figures, values=middles)
             sides[(cell["cell"], cell["measure"], metric)] = figures
     families = {}
     for comparison in summary["comparisons"]:
@@ -314,6 +321,8 @@ def main():
             alone = len(families) if comparison["family"] == 1 else None
             key = (comparison["family"], comparison["asked_first"], alone)
             families.setdefault(key, []).append(case(comparison, sides, journal))
+    # Of more than eight looks a fifth was spent on ending early.
+    alpha = ALPHA * 0.8 if most - least + 1 > 8 else ALPHA
     checked, wrong = 0, []
     for cases in families.values():
         if None in cases:
@@ -329,7 +338,7 @@ def main():
         found = [claims(c, margin) for c in cases]
         shares = (1.0, 1.0) if len(cases) == 1 else (0.8, 0.4)
         told = [
-            [p <= share * ALPHA for p in hommel([pair[kind] for pair in found])] for kind, share in enumerate(shares)
+            [p <= share * alpha for p in hommel([pair[kind] for pair in found])] for kind, share in enumerate(shares)
         ]
         for c, different, equal in zip(cases, *told):
             checked += 1

@@ -128,6 +128,30 @@ fn the_page_stands_alone_and_is_well_formed() {
     crate::support::balanced(&page);
 }
 
+/// Whoever goes from heading to heading misses none, and what a keyboard can reach says what it is.
+#[test]
+fn headings_skip_no_level_and_what_scrolls_has_a_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    write_all(&run).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    let shown = page.split("<script>").next().unwrap();
+    let level = |rest: &str| {
+        let (number, end) = rest.split_at_checked(1)?;
+        end.starts_with([' ', '>']).then(|| number.parse::<u32>().ok())?
+    };
+    let levels: Vec<u32> = shown.split("<h").skip(1).filter_map(level).collect();
+    assert!(levels.first() == Some(&1) && levels.contains(&3), "{levels:?}");
+    assert!(levels.windows(2).all(|w| w[1] <= w[0] + 1), "{levels:?}");
+    let scrolled: Vec<&str> = shown.split("<div class=\"scroll").skip(1).collect();
+    assert!(scrolled.len() > 3, "{}", scrolled.len());
+    for part in scrolled {
+        let tag = part.split('>').next().unwrap();
+        assert!(tag.contains("role=\"region\" aria-label=\"Table: "), "{tag}");
+    }
+    assert!(!shown.contains("role=\"status\""), "tips are no news");
+}
+
 #[test]
 fn a_damaged_trial_costs_only_its_own_pictures() {
     let dir = tempfile::tempdir().unwrap();
@@ -161,6 +185,22 @@ fn two_trials_are_not_enough_for_a_verdict() {
             assert!(c.reason.contains("too few trials"), "{}", c.reason);
         }
     }
+}
+
+/// A run of two rounds had "without figures" as its headline, above a table of taxes "each with its 95 % interval".
+#[test]
+fn a_page_of_two_rounds_promises_no_intervals() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &Options { repetitions: 2, ..small() });
+    write_all(&run).unwrap();
+    let page = fs::read_to_string(run.path().join("report.html")).unwrap();
+    let top = page.split("<section id=\"verdict\">").nth(1).unwrap().split("</section>").next().unwrap();
+    assert!(
+        top.contains("<h1>No verdict on capacity: ") && top.contains("<li>Seen against native: "),
+        "{top}"
+    );
+    assert!(top.contains("too few trials for intervals") && !top.contains("its 95&nbsp;%"), "{top}");
+    assert_eq!(top.matches("run it again with <code>--set repeat=3</code>").count(), 1, "{top}");
 }
 
 /// The metrics of native's trials of latency.
@@ -233,6 +273,29 @@ fn a_missing_99th_percentile_is_told() {
 fn rows(run: &RunDir, name: &str) -> Vec<BTreeMap<String, String>> {
     let mut reader = csv::Reader::from_path(run.path().join("csv").join(name)).unwrap();
     reader.deserialize().map(Result::unwrap).collect()
+}
+
+/// What a verdict was read off is in files and in the workbook as well, not on the page alone.
+#[test]
+fn every_form_has_the_interval_a_verdict_was_read_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = make(dir.path(), &small());
+    let report = write_all(&run).unwrap();
+    let found = rows(&run, "comparisons.csv");
+    assert_eq!(found.len(), report.summary().comparisons.len());
+    for (row, c) in found.iter().zip(&report.summary().comparisons) {
+        let (low, high) = c.corrected.unzip();
+        let ends = ["corrected_low", "corrected_high"].map(|end| row[end].parse::<f64>().ok());
+        assert_eq!(ends, [low, high], "{row:?}");
+        assert_eq!(row["family"].parse().ok(), c.family, "{row:?}");
+        assert_eq!(row["doubt"].is_empty(), c.doubt.is_none(), "{row:?}");
+    }
+    let texts = crate::support::part_of_workbook(&run, "xl/sharedStrings.xml");
+    for head in ["Judged by, low", "Judged by, high", "Read together", "Doubt"] {
+        assert!(texts.contains(&format!(">{head}<")), "{head}");
+    }
+    let labels = rows(&run, "metrics.csv");
+    assert!(labels.iter().any(|row| row["environment"] == "vm" && row["label"] == "vm (TCG)"));
 }
 
 #[test]

@@ -129,19 +129,30 @@ fn no_verdict_below_what_the_testbed_can_tell() {
             set_capacity(entry, 20_000.0 * wobble / 1.2);
         }
     });
-    let at = |detectable: f64| {
-        let effect = json!({"cell": "native.bridge.http", "measure": "capacity", "metric": "capacity", "trials": 8,
-            "tax": 1.0, "interval": [0.9, 1.1], "detectable": detectable, "told_apart": false});
+    let with = |trials: u32, tax: f64, half: f64, detectable: f64| {
+        let effect = json!({"cell": "native.bridge.http", "measure": "capacity", "metric": "capacity",
+            "trials": trials, "tax": tax, "interval": [1.0 / half, half], "detectable": detectable,
+            "told_apart": false});
         let calibration = json!({"version": 1, "key": "k", "conditions": [], "made_unix_ms": 0,
             "vtax_version": "0", "plan": "quick", "run": "r", "effects": [effect]});
         fs::write(run.path().join("calibration.json"), calibration.to_string()).unwrap();
         container(&Report::read(&run).unwrap())
     };
+    let at = |detectable| with(8, 1.0, 1.1, detectable);
     let c = at(1.1);
     assert_eq!((c.verdict, c.minimum_detectable), (Verdict::Worse, Some(1.1)));
     let c = at(1.3);
     assert_eq!((c.verdict, c.doubt), (Verdict::Inconclusive, Some(Doubt::BelowDetectable)));
     assert!(c.reason.contains("1.30x"), "{}", c.reason);
+    // Eight rounds tell less than the three of a calibration: (2.364624 + 0.896030) ln 1.16 / 4.302653 sqrt(3 / 8) = 0.068877.
+    let c = with(3, 1.0, 1.16, 1.3);
+    assert_eq!((c.verdict, c.doubt), (Verdict::Worse, None), "{c:?}");
+    assert!((c.minimum_detectable.unwrap().ln() - 0.068_877).abs() < 1e-5, "{c:?}");
+    // But never less than its equals were apart, nor more than it found.
+    assert_eq!(with(3, 1.25, 1.16, 1.3).doubt, Some(Doubt::BelowDetectable));
+    assert_eq!(with(3, 1.0, 9.0, 1.1).minimum_detectable, Some(1.1));
+    // Fewer rounds than it had are held to what it found.
+    assert_eq!(with(20, 1.0, 1.01, 1.3).minimum_detectable, Some(1.3));
 }
 
 #[test]
@@ -165,6 +176,32 @@ fn missing_trials_say_what_kept_them_away() {
         let section = page.split("<section id=\"left-out\"").nth(1).unwrap();
         assert_eq!(section.split("</section>").next().unwrap().matches("made up").count(), 8);
     }
+}
+
+/// A container of which only the calm trials count may seem as good as it isn't.
+#[test]
+fn what_was_left_out_for_its_outcome_is_told_beside_the_verdict() {
+    let said = |word: &str, without: u64| {
+        let dir = tempfile::tempdir().unwrap();
+        let run = bent(dir.path(), |entry| {
+            if is(entry, "container") && entry["repetition"].as_u64().unwrap() < without {
+                entry["validity"] = json!({"validity": "invalid", "reason": word, "detail": "made up"});
+            }
+        });
+        let c = container(&Report::read(&run).unwrap());
+        assert!(c.interval.is_some(), "{c:?}");
+        c.explanation
+    };
+    let better = "those that count may be its better ones";
+    let beyond = "That is more than of native, beyond chance";
+    let two = said("no-steady-state", 2);
+    let sentence = format!("Of 8 trials of container, 2 that never became steady were left out: {better}.");
+    assert!(two.ends_with(&sentence) && !two.contains(beyond), "{two}");
+    // Of eight and of eight: 5 and none are so far apart in 26 of 1000 cases, 2 and none in 467.
+    let five = said("service-failed", 5);
+    assert!(five.contains("5 in which the service failed were left out") && five.contains(beyond), "{five}");
+    assert!(!said("no-steady-state", 1).contains(better), "one of eight is few");
+    assert!(!said("disturbed", 4).contains(better), "that is the machine's doing");
 }
 
 /// What every trial tells is lost with each of them, whichever measure it was for.

@@ -5,6 +5,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use vtax_units::hex;
+
 use crate::ServeError;
 
 /// Characters of a token: 128 bits in hexadecimal.
@@ -31,7 +33,7 @@ impl Token {
         fs::File::open("/dev/urandom")
             .and_then(|mut file| file.read_exact(&mut bits))
             .map_err(|source| ServeError::System { operation: "draw a token", source })?;
-        Ok(Self(bits.iter().map(|byte| format!("{byte:02x}")).collect()))
+        Ok(Self(hex(&bits)))
     }
 
     /// The one in a file, which is made where it isn't there, for its owner alone.

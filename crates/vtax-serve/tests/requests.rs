@@ -47,6 +47,24 @@ fn without_the_token_nothing_is_shown() {
     assert_eq!(by_file.header("refresh"), Some(format!("0; url=/run/{id}").as_str()));
 }
 
+/// As many as there are places, so that nobody else is answered before they have lost theirs.
+#[test]
+fn clients_that_do_not_read_lose_their_places() {
+    let site = site();
+    let ask = site.request("GET", "/assets/page.js", "", "").replace("Connection: close\r\n", "");
+    // More answers than the buffers of a connection take.
+    let asks = ask.repeat(500);
+    let silent: Vec<TcpStream> = (0..64)
+        .map(|_| {
+            let mut stream = TcpStream::connect(site.address).expect("a connection");
+            stream.write_all(asks.as_bytes()).expect("sent");
+            stream
+        })
+        .collect();
+    assert_eq!(site.get("/").status, 200);
+    drop(silent);
+}
+
 #[test]
 fn every_answer_says_what_may_be_done_with_it() {
     let site = site();

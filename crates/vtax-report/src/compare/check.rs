@@ -99,7 +99,7 @@ fn loops(a: &Plan, b: &Plan) -> Vec<Reason> {
 
 /// Paths in the resolved plans whose difference changes what a figure means, with both values.
 ///
-/// Left out: names of the plan, seed, repetitions and margin, which change how sure figures are;
+/// Left out: names of the plan, seed, how many repetitions and margin, which change how sure figures are;
 /// labels; whether samples are kept.
 pub(super) fn plan_differences(a: &Plan, b: &Plan) -> Vec<String> {
     let mut found = Vec::new();
@@ -113,6 +113,12 @@ pub(super) fn plan_differences(a: &Plan, b: &Plan) -> Vec<String> {
             value(&kind)
         };
         differences(&kind(m), &kind(n), &format!("measures[{}]", m.name), &mut found);
+        // In a duet each side has half of the processors, and the other beside it.
+        let (in_a, in_b) = (trials(a, m), trials(b, n));
+        if in_a != in_b {
+            let (a, b) = (in_a.to_owned(), in_b.to_owned());
+            found.push(Difference { path: format!("repeat.trials of {}", m.name), a, b });
+        }
     }
     let mut texts: Vec<String> = found.iter().map(Difference::text).collect();
 
@@ -138,6 +144,11 @@ pub(super) fn plan_differences(a: &Plan, b: &Plan) -> Vec<String> {
         format!("cells[{scope}].{}", difference.text())
     }));
     texts
+}
+
+/// How trials of a measure are made, as `repeat.trials` has it.
+fn trials(plan: &Plan, measure: &Measure) -> &'static str {
+    if plan.is_duet(measure) { "duet" } else { "single" }
 }
 
 /// Why a figure of one cell and measure doesn't mean the same in both plans: what is said of whole plans, of nothing but
@@ -269,15 +280,24 @@ pub(super) fn warnings(a: &Report, b: &Report, machine: &[String]) -> Vec<String
             warnings.push(format!("Run {name} is not complete: trials are missing."));
         }
     }
-    let margin = |r: &Report| r.context.data.plan.margin;
-    if margin(a) != margin(b) {
-        warnings.push(format!(
-            "The margin is {} in A and {} in B; that of A was used.",
-            margin(a),
-            margin(b)
-        ));
-    }
+    warnings.extend(other_margin(&a.context.data.plan, &b.context.data.plan));
     warnings
+}
+
+/// That the margins differ, and that each run chose its trials by its own: one in which the level changes by less is steady enough.
+fn other_margin(a: &Plan, b: &Plan) -> Option<String> {
+    if a.margin == b.margin {
+        return None;
+    }
+    let mut text = format!("The margin is {} in A and {} in B; that of A was used.", a.margin, b.margin);
+    let judged = |m: &Measure| matches!(m.kind, MeasureKind::Latency(_) | MeasureKind::Throughput(_));
+    if common_measures(a, b).any(|(m, _)| judged(m)) {
+        text.push_str(
+            " A trial whose level changes by more than it doesn't count, so trials of latency and throughput \
+             were chosen by another rule in each.",
+        );
+    }
+    Some(text)
 }
 
 /// Runs without a trial that counts, with what became of theirs.

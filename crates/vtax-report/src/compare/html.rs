@@ -1,7 +1,8 @@
 //! The comparison as one self-contained page.
 
 use super::table::{
-    NOT_COMPARABLE, doubt, gate_word, interval_text, only_text, place, side_text, tax_text, value_text,
+    NOT_COMPARABLE, SESSIONS, doubt, gate_word, interval_text, only_text, place, side_text, tax_text,
+    value_text,
 };
 use super::{Row, RunComparison};
 use crate::html::page::start;
@@ -22,10 +23,11 @@ pub(super) fn render(c: &RunComparison) -> String {
     }
     page.close("header").open("main", &[]).element("h1", &[], &c.headline);
     if !c.warnings.is_empty() {
-        page.fixed("<aside class=\"notes\"><h3>Read this first</h3>");
+        page.fixed("<aside class=\"notes\"><h2>Read this first</h2>");
         list(&mut page, c.warnings.iter().cloned()).fixed("</aside>");
     }
     page.element("h2", &[], "Taxes of B over A").add(&rows(c));
+    page.element("p", &[("class", "small-print")], SESSIONS);
     if !c.only.is_empty() {
         page.element("h2", &[], "Not compared");
         list(&mut page, c.only.iter().map(only_text));

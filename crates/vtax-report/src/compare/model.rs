@@ -8,7 +8,7 @@ use vtax_units::Share;
 use crate::text::printable;
 
 /// Version of the comparison as JSON.
-pub const COMPARISON_VERSION: u32 = 1;
+pub(crate) const COMPARISON_VERSION: u32 = 1;
 
 /// What is compared and what it is held to.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -24,12 +24,12 @@ pub struct Options {
 }
 
 /// Name that stands for every compared metric in [`Options::metrics`].
-pub const ALL_METRICS: &str = "all";
+pub(crate) const ALL_METRICS: &str = "all";
 
 /// Two runs side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunComparison {
-    /// Format version, [`COMPARISON_VERSION`].
+    /// Format version.
     pub version: u32,
     /// Name of the plan.
     pub plan: String,

@@ -38,7 +38,11 @@ pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
         }
     }
     let plan_a = &a.context.data.plan;
-    let plan = Plan { repeat: looking(&plan_a.repeat, &b.context.data.plan.repeat), ..plan_a.clone() };
+    let mins = [fewest_looked(&b.context.data.plan.repeat), fewest_looked(&plan_a.repeat)];
+    family.iter_mut().for_each(|pending| pending.after_either_looked(mins));
+    // Which is all that there is to pay for: neither run looked at what is compared here.
+    let repeat = Repeat { max: plan_a.repeat.min, ..plan_a.repeat.clone() };
+    let plan = Plan { repeat, ..plan_a.clone() };
     close(&mut family, &plan, vtax_stats::ALPHA);
     let above = options.max_tax.map_or_else(Vec::new, |max| above_limit(&family, 1.0 + max.0));
     let mut judged = family.into_iter().zip(above.into_iter().chain(std::iter::repeat(false)));
@@ -56,12 +60,9 @@ pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
     rows
 }
 
-/// How trials were repeated, as far as it says whether a run looked at its figures to decide how many to make: where one of the
-/// two did, as that one, whichever it is; where both did, as the one that began to look first.
-fn looking(a: &Repeat, b: &Repeat) -> Repeat {
-    let looked = |repeat: &&Repeat| repeat.max > repeat.min;
-    let first = [a, b].into_iter().filter(looked).min_by_key(|repeat| repeat.min);
-    first.unwrap_or(a).clone()
+/// The trials that a run made in any case, where it looked at its figures to decide how many more to make.
+fn fewest_looked(repeat: &Repeat) -> Option<usize> {
+    (repeat.max > repeat.min).then_some(repeat.min as usize)
 }
 
 /// Where a side's trials had too few answers for the percentile, that is the reason.

@@ -41,6 +41,10 @@ fn gate_sentence(g: Gate) -> String {
     outcome + &unknown
 }
 
+/// What intervals over the trials of two runs can't know.
+pub(super) const SESSIONS: &str = "Intervals are of the trials of these two sessions. What else differs from one session to the next, as \
+     after another build or a reboot, is not in them: more runs of both tell it.";
+
 /// The word where two figures were measured under different conditions.
 pub(super) const NOT_COMPARABLE: &str = "not comparable";
 
@@ -164,6 +168,7 @@ pub(super) fn render(c: &RunComparison) -> String {
     for change in &c.changes {
         out.push_str(&wrap(&format!("  {change}"), "    "));
     }
+    out.push_str(&format!("\n{}", wrap(SESSIONS, "")));
     out
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use vtax_fixture as fixture;
-use vtax_plan::model::{MeasureKind, Plan, ServiceKind};
+use vtax_plan::model::{MeasureKind, Plan, ServiceKind, TrialKind};
 use vtax_store::record::{Finding, InvalidReason, TrialRecord};
 use vtax_store::summary::{Comparison, MetricSummary, Verdict};
 use vtax_store::{Provenance, RunDir};
@@ -233,6 +233,66 @@ fn every_reason_is_listed() {
         assert!(text.contains(part), "`{part}` is not in:\n{text}");
     }
     assert_eq!(text.matches("\n  - ").count(), 5, "{text}");
+}
+
+/// In a duet each side has half of the processors; searches stay single.
+#[test]
+fn a_duet_is_not_compared_with_single_trials() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = Report::read(&run).unwrap();
+    let duet = |plan: &mut Plan, _: &mut Provenance| plan.repeat.trials = TrialKind::Duet;
+    let other = |name: &str| changed(&run, &dir.path().join(name), duet, |_| true);
+    let (b, c) = (other("b"), other("c"));
+    let text = refused(&a, &b, &Options::default());
+    for measure in ["latency", "throughput"] {
+        let told = format!("other plan: repeat.trials of {measure} is single in A, duet in B");
+        assert!(text.contains(&told), "{text}");
+    }
+    assert!(!text.contains("repeat.trials of capacity"), "{text}");
+    assert!(compare(&b, &c, &Options::default()).is_ok());
+    // Of a search alone it makes no difference.
+    let capacity = |plan: &mut Plan, _: &mut Provenance| plan.measures.truncate(1);
+    let both = |plan: &mut Plan, provenance: &mut Provenance| {
+        capacity(plan, provenance);
+        duet(plan, provenance);
+    };
+    let d = changed(&run, &dir.path().join("d"), capacity, |_| true);
+    let e = changed(&run, &dir.path().join("e"), both, |_| true);
+    assert!(compare(&d, &e, &Options::default()).is_ok());
+}
+
+/// A trial whose level changed by more than the margin is no steady one, so the margin chooses trials as well.
+#[test]
+fn another_margin_is_told_with_what_came_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = Report::read(&run).unwrap();
+    let with = |name: &str, measures: usize| {
+        let setup = |plan: &mut Plan, _: &mut Provenance| {
+            plan.margin = Share(0.02);
+            plan.measures.truncate(measures);
+        };
+        let b = changed(&run, &dir.path().join(name), setup, |_| true);
+        compare(&a, &b, &Options::default()).unwrap().warnings.concat()
+    };
+    let told = "The margin is 5% in A and 2% in B; that of A was used.";
+    let chosen = "so trials of latency and throughput were chosen by another rule in each.";
+    let all = with("all", 3);
+    assert!(all.contains(told) && all.contains(chosen), "{all}");
+    // A search has no level.
+    let search = with("search", 1);
+    assert!(search.contains(told) && !search.contains(chosen), "{search}");
+}
+
+/// Two runs are one draw each of what differs between sessions: every form says so.
+#[test]
+fn what_two_sessions_can_not_tell_is_said() {
+    let c = hostile();
+    for text in [c.table(), c.markdown(), c.html()] {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(table::SESSIONS), "{text}");
+    }
 }
 
 #[test]
@@ -527,6 +587,32 @@ fn looking_is_paid_for_on_either_side() {
     assert!(there.0 < nothing.0 && nothing.1 < there.1, "{there:?} {nothing:?}");
     let (there, back) = (interval(&later, &sure), interval(&sure, &later));
     assert!(alike(there, turned(back)), "{there:?} {back:?}");
+    // It is paid for however few trials the other run has: four of which one was looked for are wider by 2.5 / 4.
+    let small = changed(&run, &dir.path().join("small"), |_, _| {}, |record| record.repetition < 3);
+    let width = |b: &Report| {
+        let (low, high) = interval(&small, b);
+        (high / low).ln()
+    };
+    let times = width(&sure) / width(&later);
+    assert!((times - (1.0 + 2.5 / 4.0)).abs() < 1e-9, "{times}");
+}
+
+/// A staircase in steps of 10/s that natively ended at 100 and in a machine at 30: it may have gone to anything below 110, and 40.
+#[test]
+fn a_capacity_told_by_its_lower_end_is_compared_by_the_middle() {
+    let plan = empty_plan();
+    let side = |value: f64, failed: f64| {
+        let of = Value { metric: "doc", value, resolution: (failed / value).ln(), censored: false };
+        data::OneSide { found: vec![of; 3], ..data::OneSide::default() }
+    };
+    let sides = (side(30.0, 40.0), side(100.0, 110.0));
+    let mut family = [compared(["x", "x", "m"], named("doc").unwrap(), (&sides.0, &sides.1), &plan)];
+    close(&mut family, &plan, vtax_stats::ALPHA);
+    let [PendingComparison { comparison: found, .. }] = family;
+    // sqrt(100 * 110) / sqrt(30 * 40), and 1.959964 / sqrt(12) of the hypotenuse of ln 1.1 and ln 4/3.
+    let (tax, (low, high)) = (found.tax.unwrap(), found.interval.unwrap());
+    assert!((tax - 3.027_650).abs() < 1e-5, "{found:?}");
+    assert!(((tax / low).ln() - 0.171_468).abs() < 1e-5 && ((high / tax).ln() - 0.171_468).abs() < 1e-5);
 }
 
 /// Rows that all differ plainly correct nothing for each other where the question is a limit that none of them is beyond.

@@ -112,6 +112,8 @@ pub(super) struct Knee {
     pub(super) beyond: Option<u32>,
     /// What it costs there, and what may be: the tax with its interval.
     pub(super) cost: Option<(f64, (f64, f64))>,
+    /// More systems than that which are known to cost no more than the margin all the same.
+    again: Vec<u32>,
     /// Numbers of systems whose cost can't be told.
     pub(super) open: Vec<u32>,
 }
@@ -138,9 +140,7 @@ pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<K
         apart.map_or(looked, |apart| allowing(&looked, apart))
     };
     let margin = 1.0 + data.plan.margin.0;
-    let fewest_count = fewest.environment.count;
-    let mut knee =
-        Knee { fewest: fewest_count, within: fewest_count, beyond: None, cost: None, open: Vec::new() };
+    let mut knee = Knee::of(fewest.environment.count);
     for cell in more {
         let count = cell.environment.count;
         let expected = match (kind, cell.systems.load) {
@@ -154,15 +154,7 @@ pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<K
         let ratio = tax(&candidate, &group(&scaled, &base.rounds, &base.found), better, data.plan.seed);
         // Where only a lower bound is known of a side, what it costs would be a bound as well.
         let known = ratio.ok().filter(|ratio| ratio.bound == Bound::Exact).map(wide);
-        match known.and_then(|ratio| Some((ratio.tax, ratio.interval?))) {
-            Some((tax, interval)) if interval.0 > margin => {
-                if knee.beyond.is_none() {
-                    (knee.beyond, knee.cost) = (Some(count), Some((tax, interval)));
-                }
-            }
-            Some((_, interval)) if interval.1 <= margin && knee.beyond.is_none() => knee.within = count,
-            _ => knee.open.push(count),
-        }
+        knee.add(count, known.and_then(|ratio| Some((ratio.tax, ratio.interval?))), margin);
     }
     Some(knee)
 }
@@ -172,18 +164,37 @@ fn knee_base(fewest: &Cell) -> u32 {
 }
 
 impl Knee {
+    /// Of which only the fewest systems are looked at yet.
+    fn of(fewest: u32) -> Self {
+        Self { fewest, within: fewest, beyond: None, cost: None, again: Vec::new(), open: Vec::new() }
+    }
+
+    /// Takes in what a larger number of systems costs.
+    fn add(&mut self, count: u32, known: Option<(f64, (f64, f64))>, margin: f64) {
+        match known {
+            Some((tax, interval)) if interval.0 > margin => {
+                if self.beyond.is_none() {
+                    (self.beyond, self.cost) = (Some(count), Some((tax, interval)));
+                }
+            }
+            Some((_, interval)) if interval.1 <= margin => match self.beyond {
+                None => self.within = count,
+                Some(_) => self.again.push(count),
+            },
+            _ => self.open.push(count),
+        }
+    }
+
     /// In a sentence, without its end.
     pub(super) fn words(&self, data: &RunData, measure: &str) -> String {
         let kind = data.plan.measures.iter().find(|m| m.name == measure).map(|m| &m.kind);
         let (_, label, unit, better) =
             kind.and_then(cost_metric).unwrap_or(("", "cost", "ns", Direction::Lower));
         let margin = quantity(data.plan.margin.0, "1");
+        let numbers = |of: &[u32]| of.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         let open = match self.open.as_slice() {
             [] => String::new(),
-            open => {
-                let open: Vec<String> = open.iter().map(u32::to_string).collect();
-                format!("; trials can't tell for {} systems", open.join(", "))
-            }
+            open => format!("; trials can't tell for {} systems", numbers(open)),
         };
         let (Some(beyond), Some((tax, (low, high)))) = (self.beyond, self.cost) else {
             if self.within == self.fewest {
@@ -201,7 +212,11 @@ impl Knee {
         } else {
             format!("above {} and at most at {beyond} systems", self.within)
         };
-        format!("the knee lies {between}: with {beyond} the {label} is {own}{open}")
+        let again = match self.again.as_slice() {
+            [] => String::new(),
+            again => format!("; within the margin again with {}", numbers(again)),
+        };
+        format!("the knee lies {between}: with {beyond} the {label} is {own}{again}{open}")
     }
 }
 
@@ -265,7 +280,23 @@ repeat: 5
             3 => (5_000.0, Some(5_050.0)),
             _ => (10_000.0, Some(10_100.0)),
         });
-        assert_eq!((found.within, found.beyond, found.open), (2, Some(3), vec![]));
+        assert_eq!((found.within, found.beyond, found.again, found.open), (2, Some(3), vec![], vec![]));
+    }
+
+    /// It was said that trials can't tell what they had told.
+    #[test]
+    fn a_number_within_the_margin_after_the_knee_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = made(directory.path(), |count| match count {
+            2 => (5_000.0, Some(5_050.0)),
+            _ => (10_000.0, Some(10_100.0)),
+        });
+        let found = knee(&data, &curves(&data)[0], "capacity").unwrap();
+        assert_eq!((found.within, found.beyond, found.open.len()), (1, Some(2), 0));
+        assert_eq!(found.again, [3]);
+        let said = found.words(&data, "capacity");
+        assert!(said.starts_with("the knee lies between 1 and 2 systems: with 2 the capacity is "), "{said}");
+        assert!(said.ends_with("; within the margin again with 3"), "{said}");
     }
 
     /// Two that both reached the highest rate asked for may cost anything between them.

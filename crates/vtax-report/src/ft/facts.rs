@@ -3,7 +3,7 @@
 use super::course::overlay;
 use super::failover::{End, Failover};
 use super::failovers::{Environment, Group, Overlay, Span};
-use super::figures::QUANTITIES;
+use super::figures::{QUANTITIES, Quantity};
 use super::protects::Mode;
 use crate::context::Context;
 use crate::family::sip::study::{Graph, Study};
@@ -264,25 +264,36 @@ fn each(group: &Group) -> Markup {
     if count == 0 {
         return m;
     }
+    // Most runs have no RAID and no fencing: what no fault of the run has is no column.
+    let is_known = |q: &&Quantity| of_group(group).any(|(_, f)| (q.of)(f).is_some_and(f64::is_finite));
+    let quantities: Vec<&Quantity> = QUANTITIES.iter().filter(is_known).collect();
     let mut columns = vec![("Environment", false), ("Trial", true), ("Fault", false), ("At", true)];
-    columns.extend(QUANTITIES.iter().map(|q| (q.label, true)));
+    columns.extend(quantities.iter().map(|q| (q.label, true)));
     columns.push(("Outcome", false));
     let mut table = open_table("sortable", &columns);
     for (e, f) in of_group(group).take(MOST_ROWS) {
         let class = if f.excluded.is_some() { "invalid" } else { "" };
         table.open("tr", &[("class", class)]).element("th", &[("scope", "row")], &e.label);
         table.element("td", &[("class", "n")], &format!("{:03}", f.trial));
-        table.element("td", &[], &f.fault).element("td", &[("class", "n")], &moment(f.at));
-        for q in &QUANTITIES {
-            let text = (q.of)(f).filter(|v| v.is_finite()).map(|v| match q.unit {
+        let at = f.at.to_string();
+        table.element("td", &[], &f.fault);
+        table.element("td", &[("class", "n"), ("data-v", &at)], &moment(f.at));
+        for q in &quantities {
+            let value = (q.of)(f).filter(|v| v.is_finite());
+            // Rows are sorted by numbers: as texts, 1.03 s comes before 874 ms.
+            let key = value.map_or_else(String::new, |v| v.to_string());
+            let text = value.map(|v| match q.unit {
                 "ns" => duration(v),
                 _ => whole(v),
             });
-            table.element("td", &[("class", "n")], &text.unwrap_or_else(|| "—".to_owned()));
+            let text = text.unwrap_or_else(|| "—".to_owned());
+            table.element("td", &[("class", "n"), ("data-v", &key)], &text);
         }
         let outcome = match (&f.excluded, &f.end) {
             (Some(why), _) => format!("doesn’t count: {why}"),
+            (None, End::Survived) if f.outage == Some(false) => "survived, no outage".to_owned(),
             (None, End::Survived) => "survived".to_owned(),
+            (None, End::Restored(what)) => format!("not by itself: no answer until {what}"),
             (None, End::Lost(why)) => format!("service lost: {why}"),
             (None, End::Unknown) => "not known".to_owned(),
         };

@@ -4,7 +4,7 @@ use vtax_load::LatencyHistogram;
 
 use super::course::{Course, Kind, Window};
 use super::failover::{End, Failover};
-use super::figures::{Figure, Quantity};
+use super::figures::{AFTER_RESTORE, Figure, Quantity};
 use super::protects::Mode;
 use super::writes::Writes;
 use crate::family::sip::study::Study;
@@ -185,10 +185,32 @@ impl Series<'_> {
         self.failovers.len() as u64
     }
 
-    /// What is known of a quantity; failovers that ended the service have none.
+    /// Those in which nobody answered before the plan restored something, and what that was.
+    pub(crate) fn restored(&self) -> impl Iterator<Item = (&Failover, &str)> {
+        self.failovers.iter().filter_map(|f| match &f.end {
+            End::Restored(what) => Some((*f, what.as_str())),
+            End::Survived | End::Lost(_) | End::Unknown => None,
+        })
+    }
+
+    /// Those that were survived without anybody having had to wait for an answer.
+    pub(crate) fn calm(&self) -> impl Iterator<Item = &Failover> {
+        self.failovers.iter().copied().filter(|f| f.end == End::Survived && f.outage == Some(false))
+    }
+
+    /// What is known of a quantity. Failovers that ended the service have none. Where something had to be restored, times only say
+    /// when the plan did that: then what was lost is told, and the time after the restore.
     pub(crate) fn figure(&self, quantity: &Quantity) -> Figure {
-        let of = |f: &&Failover| (f.end == End::Survived).then(|| (quantity.of)(f)).flatten();
-        Figure::new(self.failovers.iter().map(of))
+        let of = |f: &&Failover| {
+            let is_told = match f.end {
+                End::Survived => true,
+                End::Restored(_) => quantity.name == AFTER_RESTORE || quantity.unit.is_empty(),
+                End::Lost(_) | End::Unknown => false,
+            };
+            (quantity.of)(f).filter(|_| is_told)
+        };
+        let most = self.failovers.iter().map(|f| (quantity.most)(f).unwrap_or(f64::INFINITY));
+        Figure::of_failovers(quantity.unit, self.failovers.iter().map(of), most.fold(0.0, f64::max))
     }
 
     /// Connections kept and open, and in how many failovers all of them were kept; `None` where none were counted.

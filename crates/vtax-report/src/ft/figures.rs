@@ -1,6 +1,6 @@
 //! A quantity over repeated failovers: typical value, interval, and on how many it rests.
 
-use vtax_stats::{Estimate, Group, MIN_TRIALS, estimate, proportion};
+use vtax_stats::{ENCLOSING, Estimate, Group, MIN_TRIALS, estimate, estimate_counts, proportion};
 
 use super::failover::Failover;
 use crate::format::{duration, quantity, range, whole};
@@ -17,6 +17,8 @@ pub(crate) struct Quantity {
     /// What it is, for people who don't know the field.
     pub(crate) meaning: &'static str,
     pub(crate) of: fn(&Failover) -> Option<f64>,
+    /// What it can be at most in that failover; `None` where nothing bounds it.
+    pub(crate) most: fn(&Failover) -> Option<f64>,
 }
 
 const fn time(
@@ -25,7 +27,7 @@ const fn time(
     meaning: &'static str,
     of: fn(&Failover) -> Option<f64>,
 ) -> Quantity {
-    Quantity { name, label, unit: "ns", meaning, of }
+    Quantity { name, label, unit: "ns", meaning, of, most: |f| f.left_ns }
 }
 
 const fn count(
@@ -33,12 +35,16 @@ const fn count(
     label: &'static str,
     meaning: &'static str,
     of: fn(&Failover) -> Option<f64>,
+    most: fn(&Failover) -> Option<f64>,
 ) -> Quantity {
-    Quantity { name, label, unit: "", meaning, of }
+    Quantity { name, label, unit: "", meaning, of, most }
 }
 
+/// The name of the only time that failovers have in which nobody answered before something was restored.
+pub(crate) const AFTER_RESTORE: &str = "after_restore";
+
 /// Every quantity, in the order of tables.
-pub(crate) const QUANTITIES: [Quantity; 16] = [
+pub(crate) const QUANTITIES: [Quantity; 17] = [
     time(
         "detection",
         "Failure noticed after",
@@ -64,8 +70,14 @@ pub(crate) const QUANTITIES: [Quantity; 16] = [
         "first_answer",
         "First answer after",
         "From the fault until a client got its first successful answer: what callers notice. It holds all of the above \
-         and the time until a client repeats what was lost.",
-        |f| f.times.answered.filter(|_| !f.planned).map(ns),
+         and the time until a client repeats what was lost. Where nobody had to wait for an answer there is none.",
+        |f| f.answered().filter(|_| !f.planned).map(ns),
+    ),
+    time(
+        AFTER_RESTORE,
+        "First answer after the restore",
+        "Where nobody was answered before the plan restored what it had broken: from then until the first answer.",
+        Failover::after_restore_ns,
     ),
     time(
         "silence",
@@ -78,7 +90,7 @@ pub(crate) const QUANTITIES: [Quantity; 16] = [
         "normal",
         "Latency normal again after",
         "From the fault until answers came as fast as before it, and kept to it.",
-        |f| f.times.normal.map(ns),
+        |f| f.normal().map(ns),
     ),
     time(
         "rearm",
@@ -99,12 +111,16 @@ pub(crate) const QUANTITIES: [Quantity; 16] = [
         "From the fault until the guest was protected again. A second failure in that time ends the service.",
         |f| f.times.rearmed.map(ns),
     ),
-    time(
-        "forgotten",
-        "Forgotten",
-        "How old the restored state was: what the service did in that time before the fault, it doesn't know any more.",
-        |f| f.forgotten_ns,
-    ),
+    Quantity {
+        // It lies before the fault.
+        most: |_| None,
+        ..time(
+            "forgotten",
+            "Forgotten",
+            "How old the restored state was: what the service did in that time before the fault, it doesn't know any more.",
+            |f| f.forgotten_ns,
+        )
+    },
     time(
         "rebuild",
         "Rebuild of the RAID took",
@@ -112,32 +128,40 @@ pub(crate) const QUANTITIES: [Quantity; 16] = [
          that lasts, the failure of a second disk would lose everything.",
         |f| f.rebuild_ns,
     ),
-    count("connections", "Connections open at the fault", "TCP connections that clients held.", |f| {
-        f.counts.open.map(whole_number)
-    }),
+    count(
+        "connections",
+        "Connections open at the fault",
+        "TCP connections that clients held.",
+        |f| f.counts.open.map(whole_number),
+        |f| f.counts.most.map(whole_number),
+    ),
     count(
         "connections_lost",
         "Connections lost",
         "Those that were reset, timed out or closed and so had to be opened anew.",
         |f| f.counts.lost.map(whole_number),
+        |f| f.counts.open.map(whole_number),
     ),
     count(
         "failed",
         "Requests lost",
         "Requests or scenarios around the fault that never got the right answer in time.",
         |f| f.counts.failed.map(whole_number),
+        |f| f.counts.attempted.map(whole_number),
     ),
     count(
         "delayed",
         "Requests delayed",
         "Those that got it, but later than the plan's `delayed` (100 ms unless it says otherwise).",
         |f| f.counts.delayed.map(whole_number),
+        |f| f.counts.attempted.map(whole_number),
     ),
     count(
         "retransmissions",
         "Retransmissions",
         "Messages that clients sent again because nothing had come back.",
         |f| f.counts.retransmissions.map(whole_number),
+        |_| None,
     ),
 ];
 
@@ -149,6 +173,9 @@ fn whole_number(count: u64) -> f64 {
     count as f64
 }
 
+/// What makes an interval of values.
+type Estimator = fn(&Group<'_>) -> Option<Estimate>;
+
 /// What is known of a quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
@@ -157,7 +184,7 @@ pub(crate) struct Figure {
     /// Failovers that count.
     pub(crate) of: usize,
     pub(crate) median: Option<f64>,
-    /// 95 % interval of the median of all failovers that could be made.
+    /// 95 % interval of the median of all that could be made.
     pub(crate) interval: Option<(f64, f64)>,
     /// Smallest and largest seen.
     pub(crate) extremes: Option<(f64, f64)>,
@@ -166,6 +193,10 @@ pub(crate) struct Figure {
 impl Figure {
     /// Of values in the order of time; those that aren't finite are none.
     pub(crate) fn new(values: impl IntoIterator<Item = Option<f64>>) -> Self {
+        Self::with(estimate, values)
+    }
+
+    fn with(estimate: Estimator, values: impl IntoIterator<Item = Option<f64>>) -> Self {
         let all: Vec<Option<f64>> = values.into_iter().map(|v| v.filter(|v| v.is_finite())).collect();
         let known: Vec<f64> = all.iter().copied().flatten().collect();
         // The estimate's own center went through logarithms and back, where 16 becomes 15.999999999999998.
@@ -180,6 +211,16 @@ impl Figure {
         let interval = found
             .and_then(|(found, center)| Estimate { center, ..found }.within((0.0, f64::INFINITY)).interval);
         Self { n: known.len(), of: all.len(), median, interval, extremes }
+    }
+
+    /// Of failovers, of what can be so much at most. Below [`ENCLOSING`] an interval rests on how all would have to be spread: of times
+    /// that differ a hundredfold it holds what can't be, so there is none.
+    pub(crate) fn of_failovers(unit: &str, values: impl IntoIterator<Item = Option<f64>>, most: f64) -> Self {
+        let figure = Self::with(if unit.is_empty() { estimate_counts } else { estimate }, values);
+        match figure.n < ENCLOSING {
+            true => Self { interval: None, ..figure },
+            false => figure.at_most(most),
+        }
     }
 
     /// The same of what can't be more than that, as no share of time is above 1.
@@ -205,7 +246,7 @@ impl Figure {
         }
     }
 
-    /// `98–110, n = 5`; what was seen where that is too little.
+    /// `98–110, n = 9`; what was seen where that is too little for an interval: `95.0 ms to 112 ms seen, n = 5`.
     pub(crate) fn detail(&self, unit: &str) -> String {
         let n = if self.n == self.of {
             format!("n = {}", self.n)
@@ -229,6 +270,9 @@ impl Figure {
             // Half a request can't be lost: outwards to whole ones.
             (Some(_), Some((low, high)), _) => {
                 format!("{}–{}, {n}", whole(nearly(low).floor()), whole(nearly(high).ceil()))
+            }
+            (Some(_), None, Some((low, high))) => {
+                format!("{} to {} seen, {n}", value(low, unit), value(high, unit))
             }
             _ => n,
         }
@@ -268,6 +312,26 @@ mod tests {
         assert_eq!(two.detail("ns"), "100 ms and 200 ms seen, n = 2 of 3");
         let none = Figure::new([None, None]);
         assert_eq!((none.text("ns"), none.detail("ns")), (String::new(), "n = 0 of 2".to_owned()));
+    }
+
+    #[test]
+    fn what_few_failovers_took_is_told_as_it_was_seen() {
+        let seen = [Some(3.91e6), Some(8.59e6), Some(741e6)];
+        let three = Figure::of_failovers("ns", seen, f64::INFINITY);
+        assert_eq!(three.text("ns"), "8.59 ms");
+        assert_eq!((three.detail("ns").as_str(), three.interval), ("3.91 ms to 741 ms seen, n = 3", None));
+        let six = seen.into_iter().cycle().take(ENCLOSING);
+        let many = Figure::of_failovers("ns", six, f64::INFINITY);
+        assert!(many.interval.is_some(), "{many:?}");
+    }
+
+    #[test]
+    fn no_more_is_lost_than_there_was() {
+        let lost = || [3.0, 0.0, 76.0, 2.0, 1.0, 170.0].map(Some);
+        let (_, high) = Figure::of_failovers("", lost(), f64::INFINITY).interval.unwrap();
+        assert!(high > 100.0, "{high}");
+        let (low, high) = Figure::of_failovers("", lost(), 100.0).interval.unwrap();
+        assert!(low >= 0.0 && high == 100.0, "{low} {high}");
     }
 
     #[test]

@@ -65,8 +65,12 @@ impl Chapter for FaultTolerance {
 }
 
 /// Words of the section about faults.
-const WORDS: [(&str, &str); 7] = [
+const WORDS: [(&str, &str); 8] = [
     ("fault", "Something broken on purpose while a load is held: a host killed or frozen, a link cut."),
+    (
+        "survived",
+        "Somebody was answered after a fault without the plan having restored anything before: the service recovered by itself.",
+    ),
     (
         "failover",
         "Another host takes over: the time from the failure until somebody answers again, and what gets lost in it.",

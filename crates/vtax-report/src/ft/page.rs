@@ -1,9 +1,9 @@
 //! Failovers: what they took, what clients saw around them, the study's graphs beside ours.
 
 use super::course::overlay;
-use super::failover::Failover;
+use super::failover::{End, Failover};
 use super::failovers::{Environment, Ft, Group, Overlay, Series};
-use super::figures::{QUANTITIES, seen_of};
+use super::figures::{QUANTITIES, Quantity, seen_of};
 use super::plot::around as picture;
 use super::plot::takeover::{Lane, Part, takeover};
 use super::words::sentence;
@@ -16,8 +16,6 @@ use crate::plot::{responsive, series as color};
 
 /// More failovers than this can't be told apart in a picture.
 const MOST_TOTALS: usize = 200;
-/// Lengths further apart than this don't share an axis.
-const SAME_AXIS: f64 = 8.0;
 
 /// Everything about the failovers of a run.
 pub(super) fn failovers(context: &Context, ft: &Ft) -> Markup {
@@ -34,7 +32,7 @@ pub(super) fn failovers(context: &Context, ft: &Ft) -> Markup {
             for (fault, series) in by_fault(&all) {
                 m.add(&table(fault, &series));
             }
-            m.add(&how_to_read()).add(&meanings());
+            m.add(&how_to_read(&all)).add(&meanings(&all));
             m.add(&lanes(&all));
         }
         m.add(&writes::section(group));
@@ -69,6 +67,12 @@ fn table(fault: &str, all: &[&Series<'_>]) -> Markup {
     columns.extend(all.iter().map(|s| (s.environment.label.as_str(), true)));
     let mut m = open_table("failovers", &columns);
     shares(&mut m, all, "Service survived", |s| Some((s.survived(), s.count())));
+    let restored = all.iter().any(|s| s.restored().next().is_some());
+    shares(&mut m, all, "No answer before the restore", |s| {
+        restored.then(|| (s.restored().count() as u64, s.count()))
+    });
+    let calm = all.iter().any(|s| s.calm().next().is_some());
+    shares(&mut m, all, "No outage seen", |s| calm.then(|| (s.calm().count() as u64, s.count())));
     for quantity in &QUANTITIES {
         let figures: Vec<_> = all.iter().map(|s| s.figure(quantity)).collect();
         if figures.iter().all(|f| f.median.is_none()) {
@@ -98,9 +102,16 @@ fn table(fault: &str, all: &[&Series<'_>]) -> Markup {
     scrolling(&m)
 }
 
-fn how_to_read() -> Markup {
+fn how_to_read(all: &[Series<'_>]) -> Markup {
     let mut m = Markup::new();
-    m.fixed("<p class=\"small-print\">Each figure is the typical value (median) over the failovers, with the range that holds the typical value of all such failovers in 95 of 100 cases, and n, the failovers it rests on. From fewer than three nothing can be told about others: what was seen stands there instead. “47–100 of 100” after “5 of 5” says the same of shares: five successes show no more. Times hold for the failovers that the service survived.</p>");
+    m.fixed("<p class=\"small-print\">Each figure is the typical value (median) over the failovers, with n, the failovers it rests on. From six on it has the range that holds the typical value of all such failovers in 95 of 100 cases; fewer show only what was seen, and fewer than three not even what is usual. “47–100 of 100” after “5 of 5” says the same of shares: five successes show no more. Times hold for the failovers that the service survived.");
+    if all.iter().any(|s| s.restored().next().is_some()) {
+        m.fixed(" A service survives what it recovers from by itself: where nobody was answered before the plan restored what it had broken, how long that took is the plan’s choice.");
+    }
+    if all.iter().any(|s| s.calm().next().is_some()) {
+        m.fixed(" No outage was seen where no request waited clearly longer than those before: then there is no first answer, as its time would only say how often somebody asked.");
+    }
+    m.fixed("</p>");
     m
 }
 
@@ -122,12 +133,13 @@ fn shares(m: &mut Markup, all: &[&Series<'_>], label: &str, of: impl Fn(&Series<
     m.close("tr");
 }
 
-/// What each row of the table is.
-fn meanings() -> Markup {
+/// What each row of the tables is.
+fn meanings(all: &[Series<'_>]) -> Markup {
     let mut m = Markup::new();
     m.open("details", &[]).element("summary", &[], "What each row means");
     m.open("dl", &[("class", "meanings words")]);
-    for quantity in &QUANTITIES {
+    let is_shown = |quantity: &&Quantity| all.iter().any(|s| s.figure(quantity).median.is_some());
+    for quantity in QUANTITIES.iter().filter(is_shown) {
         m.element("dt", &[], quantity.label).element("dd", &[], quantity.meaning);
     }
     m.close("dl").close("details");
@@ -141,36 +153,36 @@ const PARTS: [(&str, &str); 4] = [
     ("part-answer", "until the first answer"),
 ];
 
-/// The parts of each series' failover of the median length, those of similar length in one picture.
+/// The parts of each series' failover of the median length, what met the same fault together.
 fn lanes(all: &[Series<'_>]) -> Markup {
     let mut m = Markup::new();
-    let mut rest: Vec<Lane> = all.iter().filter_map(|s| lane(s, several(all, s))).collect();
-    while !rest.is_empty() {
-        let shortest = rest.iter().map(Lane::longest).fold(f64::INFINITY, f64::min);
-        // In the plan's order, so that neighbours are the same in every picture.
-        let (these, others): (Vec<Lane>, Vec<Lane>) =
-            rest.into_iter().partition(|l| l.longest() <= shortest * SAME_AXIS);
-        rest = others;
-        let title = "From the fault to the first answer";
-        let drawn = responsive(|w| takeover(&these, title, w));
-        let used = |class: &str| these.iter().any(|l| l.parts.iter().any(|p| p.class == class));
-        let keys: Vec<(&'static str, String)> =
-            PARTS.iter().filter(|p| used(p.0)).map(|p| (p.0, p.1.to_owned())).collect();
-        let caption = "From the fault to the first answer: the bar is the failover of the median length, each dot one \
-                       failover";
-        m.add(&figure(caption, &keys, &drawn));
+    let groups = by_fault(all);
+    let ordered = groups.iter().flat_map(|(_, series)| series.iter());
+    let lanes: Vec<Lane> = ordered.filter_map(|s| lane(s, several(all, s))).collect();
+    if lanes.is_empty() {
+        return m;
     }
+    let title = "From the fault to the first answer";
+    let is_log = Lane::are_far_apart(&lanes);
+    let drawn = responsive(|w| takeover(&lanes, title, is_log, w));
+    let used = |class: &str| lanes.iter().any(|l| l.parts.iter().any(|p| p.class == class));
+    let keys: Vec<(&'static str, String)> =
+        PARTS.iter().filter(|p| used(p.0)).map(|p| (p.0, p.1.to_owned())).collect();
+    let scale = if is_log { "; the axis is logarithmic: each step of it is a factor" } else { "" };
+    let bars = "the bar is the failover of the median length, each dot one failover";
+    let caption = format!("{title}: {bars}{scale}");
+    m.add(&figure(&caption, &keys, &drawn));
     m
 }
 
-/// Failovers in which something failed.
+/// Failovers in which something failed and the service recovered by itself.
 fn unplanned<'a>(series: &'a Series<'_>) -> impl Iterator<Item = &'a Failover> {
-    series.failovers.iter().copied().filter(|f| !f.planned)
+    series.failovers.iter().copied().filter(|f| !f.planned && f.end == End::Survived)
 }
 
 fn lane(series: &Series<'_>, several: bool) -> Option<Lane> {
     let mut answered: Vec<(f64, &Failover)> =
-        unplanned(series).filter_map(|f| Some((f.times.answered?, f))).collect();
+        unplanned(series).filter_map(|f| Some((f.answered()?, f))).collect();
     answered.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (total, median) = *answered.get(answered.len().checked_sub(1)? / 2)?;
     let t = &median.times;
@@ -208,8 +220,8 @@ fn around(group: &Group) -> Markup {
         for (i, series) in all.iter().enumerate() {
             let id = format!("{}-around-{}-{}", group.prefix, e.position, i + 1);
             let title = series.label(true);
-            m.element("p", &[("class", "ft-environment"), ("id", &id)], &title);
-            let events = events(series);
+            m.element("h4", &[("class", "ft-environment"), ("id", &id)], &title);
+            let events = events(series, shown_until(e, series));
             m.add(&event_key(&events));
             m.open("div", &[("class", "courses")]);
             for o in e.overlays.iter().filter(|o| o.fault == series.fault) {
@@ -246,7 +258,7 @@ fn course(series: &Series<'_>, o: &Overlay, group: &Group, events: &[picture::Ev
 /// When nobody answered, in seconds since the fault: from that on, or from the last answer of a guest that is moved on
 /// purpose.
 fn outage(series: &Series<'_>) -> Option<(f64, f64)> {
-    let to = median(series, |f| f.times.answered)?;
+    let to = median(series, Failover::answered)?;
     let silence = median(series, |f| f.silence_ns.filter(|_| f.planned));
     Some((silence.map_or(0.0, |ns| to - ns / 1e9).min(to), to))
 }
@@ -271,19 +283,27 @@ fn median(series: &Series<'_>, of: impl Fn(&Failover) -> Option<f64>) -> Option<
     vtax_stats::quantile(&values, 0.5)
 }
 
-/// The usual moments of failovers.
-fn events(e: &Series<'_>) -> Vec<picture::Event> {
+/// The last moment that the pictures of a series show, in seconds since the fault.
+fn shown_until(e: &Environment, series: &Series<'_>) -> f64 {
+    e.overlays.iter().filter(|o| o.fault == series.fault).map(|o| o.window.to).fold(0.0, f64::max)
+}
+
+/// The usual moments of failovers, in the order of time. What is restored long after all was well is none of them.
+fn events(e: &Series<'_>, until: f64) -> Vec<picture::Event> {
     let moments = [
         ("fault", Some(0.0)),
         ("noticed", median(e, |f| f.times.detected)),
         ("fenced", median(e, |f| f.times.fenced)),
         ("taken over", median(e, |f| f.times.promoted)),
-        ("first answer", median(e, |f| f.times.answered)),
-        ("latency normal", median(e, |f| f.times.normal)),
+        ("restored", median(e, |f| f.times.restored).filter(|at| *at <= until)),
+        ("first answer", median(e, Failover::answered)),
+        ("latency normal", median(e, Failover::normal)),
         ("protected again", median(e, |f| f.times.rearmed)),
     ];
-    let numbered = (1..).zip(moments);
-    numbered.filter_map(|(number, (name, at))| Some(picture::Event { number, name, at: at? })).collect()
+    let known = moments.into_iter().filter_map(|(name, at)| Some((name, at?)));
+    let mut known: Vec<(&str, f64)> = known.collect();
+    known.sort_by(|one, other| one.1.total_cmp(&other.1));
+    (1..).zip(known).map(|(number, (name, at))| picture::Event { number, name, at }).collect()
 }
 
 fn event_key(events: &[picture::Event]) -> Markup {

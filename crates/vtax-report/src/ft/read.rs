@@ -1,6 +1,6 @@
 //! From the stored run to what the section shows.
 
-use vtax_plan::model::{Cell, EnvironmentKind, FtMode, MeasureKind};
+use vtax_plan::model::{Cell, EnvironmentKind, FtMode, MeasureKind, Workload};
 use vtax_store::RunDir;
 use vtax_store::failover::{ProtectionRecord, Spell};
 use vtax_store::record::{TrialRecord, Validity};
@@ -105,6 +105,7 @@ fn environment(
         }
     }
     tell_measures_apart(&mut failovers);
+    failovers.iter_mut().for_each(|f| f.counts.most = connections(cell));
     let problems = trials.iter().flat_map(|t| {
         let of_trial = t.protections().flat_map(|(_, of)| &of.problems);
         of_trial.map(|problem| (t.index, problem.clone()))
@@ -126,6 +127,20 @@ fn environment(
     };
     environment.overlays = overlays(run, &environment, trials, damage);
     environment
+}
+
+/// How many connections clients have at most, where the plan says so.
+fn connections(cell: &Cell) -> Option<u64> {
+    match &cell.workload {
+        Workload::Http(http) => Some(u64::from(http.connections)),
+        Workload::Redis(redis) => Some(u64::from(redis.connections)),
+        Workload::Sip(_)
+        | Workload::Script(_)
+        | Workload::Network(_)
+        | Workload::Storage(_)
+        | Workload::Ftp(_)
+        | Workload::Desktop(_) => None,
+    }
 }
 
 /// Whether the system of this name is one that the cell measures: those beside them may be protected in another way.

@@ -31,14 +31,15 @@ fn failovers(ft: &Ft) -> Table {
     for q in &QUANTITIES {
         header.push_str(&format!(",{}{}", q.name, if q.unit.is_empty() { "" } else { "_ns" }));
     }
-    header.push_str(",connections_kept,attempted");
+    header.push_str(",connections_kept,attempted,outage,restored_ns");
     let mut table = Table::new("failovers", "Failovers", &header);
     for (_, e) in environments(ft) {
         for f in &e.failovers {
-            let (survived, lost) = match &f.end {
-                End::Survived => ("yes", ""),
-                End::Lost(reason) => ("no", reason.as_str()),
-                End::Unknown => ("", ""),
+            let (survived, why) = match &f.end {
+                End::Survived => ("yes", String::new()),
+                End::Restored(what) => ("no", format!("no answer until {what}")),
+                End::Lost(reason) => ("no", reason.clone()),
+                End::Unknown => ("", String::new()),
             };
             let mut row = vec![
                 text(&e.cell),
@@ -53,10 +54,12 @@ fn failovers(ft: &Ft) -> Table {
                 number(f.at),
                 yes_no(f.excluded.is_none()),
                 text(survived),
-                text(f.excluded.as_deref().unwrap_or(lost)),
+                text(f.excluded.clone().unwrap_or(why)),
             ];
             row.extend(QUANTITIES.iter().map(|q| number_or_none((q.of)(f))));
             row.extend([f.counts.kept, f.counts.attempted].map(|n| number_or_none(n.map(|n| n as f64))));
+            row.push(f.outage.map_or(Cell::Missing, yes_no));
+            row.push(number_or_none(f.times.restored.map(|seconds| seconds * 1e9)));
             table.push(row);
         }
     }

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use vtax_plan::model::{FaultKind, FaultTarget, TopologyFault};
-use vtax_store::failover::{FailoverOutcome, FaultRecord, Recovery};
+use vtax_store::failover::{FailoverOutcome, FaultRecord, Recovery, Seen};
 use vtax_store::record::{Finding, InvalidReason, TrialRecord, Validity};
-use vtax_topology::convergence::Convergence;
 use vtax_units::{Nanos, counted};
 
 use super::failover::{Counts, End, Failover, Times};
-use super::figures::QUANTITIES;
+use super::figures::{AFTER_RESTORE, QUANTITIES};
 use super::writes;
 use crate::format::duration;
 use crate::metric::{Info, Value, exact, higher, lower};
@@ -18,11 +17,17 @@ use crate::words::invalid;
 
 /// Faults of one trial that are looked at: a run may hold anything.
 const MOST_FAULTS: usize = 1000;
+/// Records of faults among which what mends them is looked for.
+const MOST_RECORDS: usize = 4 * MOST_FAULTS;
 /// First answers after faults that are named one by one.
 const MOST_NAMED: usize = 4;
 
 /// How long routers' data plane was broken, by the rate of what arrived: a bound where it never was whole again.
-pub(crate) const CONVERGENCE_RATE: &str = "convergence_rate";
+const CONVERGENCE_RATE: &str = "convergence_rate";
+/// The same by what was lost.
+const CONVERGENCE_LOSS: &str = "convergence_loss";
+/// What was lost on the way back.
+const RESTORATION_LOSS: &str = "restoration_loss";
 
 /// The metrics of faults, in the order of tables.
 pub(crate) const METRICS: &[Info] = &[
@@ -30,14 +35,20 @@ pub(crate) const METRICS: &[Info] = &[
     lower("detection", "fault to its detection", "ns", 0),
     lower("takeover", "take-over", "ns", 0),
     lower("first_answer", "fault to first answer", "ns", 0),
+    lower("after_restore", "restore to first answer", "ns", 0),
     lower("requests_lost", "requests lost per fault", "", 0),
     lower("requests_delayed", "requests delayed per fault", "", 0),
     lower("rebuild", "rebuild of the RAID", "ns", 0),
     lower("writes_wrong", "acknowledged writes lost or wrong", "", 0),
-    lower("convergence_loss", "convergence of the routers' data plane, by loss", "ns", 0),
+    lower(CONVERGENCE_LOSS, "convergence of the routers' data plane, by loss", "ns", 0),
     lower(CONVERGENCE_RATE, "convergence of the routers' data plane, by rate", "ns", 0),
-    lower("restoration_loss", "loss on the way back, as time", "ns", 0),
+    lower(RESTORATION_LOSS, "loss on the way back, as time", "ns", 0),
 ];
+
+/// Whether a metric is a time in which routers' data plane was broken: only a bound of it is known where it never was whole again.
+pub(crate) fn is_of_convergence(metric: &str) -> bool {
+    [CONVERGENCE_LOSS, CONVERGENCE_RATE, RESTORATION_LOSS].contains(&metric)
+}
 
 /// What a trial with faults found.
 pub(crate) fn failover(record: &TrialRecord) -> Option<&FailoverOutcome> {
@@ -57,20 +68,45 @@ fn between(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
     Some(to?.0.checked_sub(from?.0)? as f64)
 }
 
+/// Whether somebody was answered after a fault without having had to wait for it.
+fn kept_nobody_waiting(f: &FaultRecord) -> bool {
+    let is_calm = |seen: &Seen| seen.outage == Some(false) && seen.first_answer.is_some();
+    f.lost.is_none() && f.seen.as_ref().is_some_and(is_calm)
+}
+
+/// How long it took until somebody who had waited was answered: `1.03 s`, `14.7 s (4.70 s after link a-b was restored)`.
+fn first_answer(found: &FailoverOutcome, f: &FaultRecord) -> Option<String> {
+    let first = f.seen.as_ref()?.first_answer;
+    let took = duration(between(f.injected, first)?);
+    let restored = restored(found, f);
+    Some(match end(f, restored.as_ref()) {
+        _ if kept_nobody_waiting(f) => return None,
+        End::Restored(what) => {
+            let rest = between(restored.map(|(at, _)| at), first).unwrap_or_default();
+            format!("{took} ({} after {what})", duration(rest))
+        }
+        End::Survived | End::Lost(_) | End::Unknown => took,
+    })
+}
+
 /// What became of the faults of a trial, in a few words.
 pub(crate) fn describe_faults(found: &FailoverOutcome) -> String {
     let injected = || broken(found).filter(|f| f.injected.is_some());
-    let first_answer = |f: &FaultRecord| between(f.injected, f.seen.as_ref()?.first_answer).map(duration);
-    let mut answers: Vec<String> = injected().filter_map(first_answer).collect();
+    let mut answers: Vec<String> = injected().filter_map(|f| first_answer(found, f)).collect();
     let more = answers.len().saturating_sub(MOST_NAMED);
     answers.truncate(MOST_NAMED);
-    let count = injected().count();
+    let (count, calm) = (injected().count(), injected().filter(|f| kept_nobody_waiting(f)).count());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let answered = match (answers.is_empty(), count) {
+    let mut answered = match (answers.is_empty(), count) {
+        (true, all) if all == calm && all > 0 => "no outage".to_owned(),
         (true, 1) => "no answer after it".to_owned(),
-        (true, _) => "no answer after them".to_owned(),
+        (true, _) if calm == 0 => "no answer after them".to_owned(),
+        (true, _) => "no answer after the others".to_owned(),
         (false, _) => format!("first answer after {}{more}", answers.join(", ")),
     };
+    if (1..count).contains(&calm) {
+        answered = format!("no outage after {calm} of them, {answered}");
+    }
     let lost = match injected().filter(|f| f.lost.is_some()).count() {
         0 => String::new(),
         lost => format!("; service lost {}", counted(lost, "time")),
@@ -119,6 +155,39 @@ fn happened_on_the_way(fault: TopologyFault) -> String {
     }
 }
 
+/// Whether something that mends gives clients back what a fault took from them. What was killed stays dead when its host is
+/// switched on again, and what keeps a copy is in nobody's way.
+fn gives_back(mend: FaultKind, broke: FaultKind) -> bool {
+    use FaultTarget::{Hosts, Path, Sut};
+    match (mend, broke) {
+        // Whichever link it is, the way may lead over it.
+        (FaultKind::Topology(mend), FaultKind::Topology(_)) => mend.mends(),
+        (FaultKind::Restore(Path), FaultKind::Cut(Path))
+        | (FaultKind::Restore(Hosts | Sut), FaultKind::Hang(_)) => true,
+        _ => false,
+    }
+}
+
+/// The first thing after a fault that the plan mended and that may be why clients were answered again, and when. A guest that
+/// another host ran on needed none.
+fn restored(found: &FailoverOutcome, f: &FaultRecord) -> Option<(Nanos, FaultKind)> {
+    let from = f.injected.filter(|_| f.recovered.is_none())?;
+    let gives_back = |mend: &&FaultRecord| gives_back(mend.fault.kind, f.fault.kind);
+    let mends = found.faults.iter().take(MOST_RECORDS).filter(gives_back);
+    let done = mends.filter_map(|mend| Some((mend.injected.filter(|at| *at >= from)?, mend.fault.kind)));
+    done.min_by_key(|(at, _)| *at)
+}
+
+/// What mends, as something that was done.
+fn was_restored(mend: FaultKind) -> String {
+    match mend {
+        FaultKind::Topology(TopologyFault::RestoreLink(link)) => format!("link {link} was restored"),
+        FaultKind::Topology(TopologyFault::RestoreRouter(router)) => format!("router {router} was restored"),
+        FaultKind::Restore(FaultTarget::Path) => "the network was restored".to_owned(),
+        _ => "it was woken".to_owned(),
+    }
+}
+
 /// Whether the host of the guest failed, and no other one.
 fn host_failed(kind: FaultKind) -> bool {
     matches!(
@@ -141,15 +210,22 @@ fn excluded(record: &TrialRecord, f: &FaultRecord) -> Option<String> {
     }
 }
 
-/// How a fault ended for the service.
-fn end(f: &FaultRecord) -> End {
-    match (&f.lost, &f.seen) {
-        (Some(why), _) => End::Lost(why.clone()),
-        (None, Some(seen)) if seen.first_answer.is_some() => End::Survived,
-        (None, Some(_)) if f.discounted.is_none() => {
+/// How a fault ended for the service, of which that was restored afterwards.
+fn end(f: &FaultRecord, restored: Option<&(Nanos, FaultKind)>) -> End {
+    let Some(seen) = &f.seen else {
+        return f.lost.as_ref().map_or(End::Unknown, |why| End::Lost(why.clone()));
+    };
+    match (&f.lost, seen.first_answer, restored) {
+        (Some(why), ..) => End::Lost(why.clone()),
+        // Where nobody had to wait, nothing was missing.
+        (None, Some(first), Some((at, mend))) if first > *at && seen.outage != Some(false) => {
+            End::Restored(was_restored(*mend))
+        }
+        (None, Some(_), _) => End::Survived,
+        (None, None, _) if f.discounted.is_none() => {
             End::Lost("nobody answered until the end of the trial or the next fault".to_owned())
         }
-        (None, _) => End::Unknown,
+        (None, None, _) => End::Unknown,
     }
 }
 
@@ -158,6 +234,7 @@ fn counts(f: &FaultRecord) -> Counts {
     let seen = f.seen.as_ref();
     let connections = seen.and_then(|s| s.connections);
     Counts {
+        most: None,
         open: connections.map(|c| c.open),
         kept: connections.map(|c| c.kept),
         lost: connections.map(|c| c.lost),
@@ -175,6 +252,8 @@ pub(super) fn one(record: &TrialRecord, number: usize, f: &FaultRecord) -> Failo
     let planned = recovered.is_some_and(|r| r.how == Recovery::HandedOver)
         || matches!(f.fault.kind, FaultKind::Failover(_));
     let running = recovered.map(|r| r.at);
+    let found = failover(record);
+    let restored = found.and_then(|found| restored(found, f));
     Failover {
         trial: record.index,
         measure: record.measure.clone(),
@@ -184,7 +263,7 @@ pub(super) fn one(record: &TrialRecord, number: usize, f: &FaultRecord) -> Failo
         host_failed: host_failed(f.fault.kind),
         planned,
         at: f.injected.unwrap_or(f.fault.at).as_secs_f64(),
-        end: end(f),
+        end: end(f, restored.as_ref()),
         excluded: excluded(record, f),
         times: Times {
             detected: since(f.detected),
@@ -193,7 +272,11 @@ pub(super) fn one(record: &TrialRecord, number: usize, f: &FaultRecord) -> Failo
             answered: since(seen.and_then(|s| s.first_answer)),
             normal: since(seen.and_then(|s| s.normal_again)),
             rearmed: since(f.armed),
+            restored: since(restored.map(|(at, _)| at)),
         },
+        outage: seen.and_then(|s| s.outage),
+        spacing_ns: found.map(|found| 1e9 / found.offered.0).filter(|ns| ns.is_finite() && *ns > 0.0),
+        left_ns: found.and_then(|found| between(f.injected, Some(found.duration))),
         silence_ns: seen.and_then(|s| between(s.last_before, s.first_answer)),
         fencing_ns: between(f.detected, f.fenced),
         takeover_ns: match recovered.and_then(|r| r.stopped) {
@@ -226,29 +309,39 @@ pub(super) fn tell_measures_apart(failovers: &mut [Failover]) {
     }
 }
 
+/// The median of a quantity over the failovers of a kind.
+fn median_of(failovers: &[Failover], name: &str, is_of: impl Fn(&Failover) -> bool) -> Option<f64> {
+    let quantity = QUANTITIES.iter().find(|q| q.name == name)?;
+    let found: Vec<f64> = failovers.iter().filter(|f| is_of(f)).filter_map(quantity.of).collect();
+    vtax_stats::quantile(&found, 0.5)
+}
+
 /// What a trial's faults come to: medians over those that count, as a trial gives one value of a metric.
 pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
     let faults = failover(record).into_iter().flat_map(broken);
     let counted: Vec<Failover> =
         faults.map(|f| one(record, 0, f)).filter(|f| f.excluded.is_none() && !f.planned).collect();
-    let survived: Vec<&Failover> = counted.iter().filter(|f| f.end == End::Survived).collect();
+    let is_survived = |f: &Failover| f.end == End::Survived;
+    let is_restored = |f: &Failover| matches!(f.end, End::Restored(_));
     let mut values = Vec::new();
     let mut put = |metric, value: Option<f64>| {
         values.extend(value.map(|value| exact(metric, value)));
     };
-    let share = survived.len() as f64 / counted.len() as f64;
+    let share = counted.iter().filter(|f| is_survived(f)).count() as f64 / counted.len() as f64;
     put("survived", (!counted.is_empty()).then_some(share));
-    for (metric, name) in [
+    // What had to be restored says nothing of times but the one after that; what was lost until then is lost.
+    let times = [
         ("detection", "detection"),
         ("takeover", "takeover"),
         ("first_answer", "first_answer"),
-        ("requests_lost", "failed"),
-        ("requests_delayed", "delayed"),
         ("rebuild", "rebuild"),
-    ] {
-        let of = QUANTITIES.iter().find(|q| q.name == name).map(|q| q.of);
-        let found: Vec<f64> = survived.iter().filter_map(|f| of.and_then(|of| of(f))).collect();
-        put(metric, vtax_stats::quantile(&found, 0.5));
+    ];
+    for (metric, name) in times {
+        put(metric, median_of(&counted, name, is_survived));
+    }
+    put(AFTER_RESTORE, median_of(&counted, AFTER_RESTORE, is_restored));
+    for (metric, name) in [("requests_lost", "failed"), ("requests_delayed", "delayed")] {
+        put(metric, median_of(&counted, name, |f| is_survived(f) || is_restored(f)));
     }
     put("writes_wrong", writes::wrong(record));
     values.extend(converged(record));
@@ -263,13 +356,14 @@ fn converged(record: &TrialRecord) -> impl Iterator<Item = Value> {
         let of_kind = if event.fault.mends() { &mut mended } else { &mut broke };
         of_kind.push(routed::worse([event.up, event.down]));
     }
-    let by_loss = |metric: &'static str, all: &[Convergence]| {
-        let times: Vec<f64> = all.iter().map(|found| found.by_loss.0 as f64).collect();
-        vtax_stats::quantile(&times, 0.5).map(|ns| exact(metric, ns))
+    let told = |metric: &'static str, median: Option<(f64, bool)>| {
+        median.map(|(ns, censored)| Value { censored, ..exact(metric, ns) })
     };
-    let by_rate = routed::median_by_rate(&broke);
-    let by_rate = by_rate.map(|(ns, censored)| Value { censored, ..exact(CONVERGENCE_RATE, ns) });
-    let found = [by_loss("convergence_loss", &broke), by_rate, by_loss("restoration_loss", &mended)];
+    let found = [
+        told(CONVERGENCE_LOSS, routed::median_by_loss(&broke)),
+        told(CONVERGENCE_RATE, routed::median_by_rate(&broke)),
+        told(RESTORATION_LOSS, routed::median_by_loss(&mended)),
+    ];
     found.into_iter().flatten()
 }
 
@@ -277,9 +371,10 @@ fn converged(record: &TrialRecord) -> impl Iterator<Item = Value> {
 mod tests {
     use proptest::prelude::*;
     use vtax_plan::model::{Fault, LossyLink, StopDaemon};
-    use vtax_store::failover::{Connections, FailoverLoad, Recovered, Seen, TopologyEvent, TopologyOutcome};
+    use vtax_store::failover::{Connections, FailoverLoad, Recovered, TopologyEvent, TopologyOutcome};
     use vtax_store::ims::ImsOutcome;
     use vtax_store::record::Observation;
+    use vtax_topology::convergence::Convergence;
     use vtax_topology::frr::Daemon;
     use vtax_units::Rate;
 
@@ -312,6 +407,7 @@ mod tests {
             seen: Some(Seen {
                 last_before: at(5),
                 first_answer: at(6),
+                outage: None,
                 until: Nanos(counts[0]),
                 attempts: counts[0],
                 failed: counts[1],
@@ -367,13 +463,13 @@ mod tests {
     fn what_could_not_be_done_was_not_survived() {
         let (moments, counts) = ([Some(1), None, None, None, None, None, Some(2), None], [9, 0, 0, 0]);
         let done = fault(&moments, counts);
-        assert_eq!(end(&done), End::Survived);
+        assert_eq!(end(&done, None), End::Survived);
         let why = Some("it could not be done: no host is free".to_owned());
         let refused = FaultRecord { injected: None, seen: None, discounted: why.clone(), ..done.clone() };
-        assert_eq!(end(&refused), End::Unknown);
+        assert_eq!(end(&refused, None), End::Unknown);
         let unanswered = |discounted| {
             let seen = done.seen.clone().map(|seen| Seen { first_answer: None, ..seen });
-            end(&FaultRecord { seen, discounted, ..done.clone() })
+            end(&FaultRecord { seen, discounted, ..done.clone() }, None)
         };
         assert_eq!(unanswered(why), End::Unknown);
         assert!(matches!(unanswered(None), End::Lost(_)));
@@ -426,7 +522,7 @@ mod tests {
             let fault = TopologyFault::CutLink("a-b".parse().unwrap());
             TopologyEvent { fault, at: Nanos(1), up: way, down: way }
         };
-        let by_rate = |events: Vec<TopologyEvent>| {
+        let told = |metric: &str, events: Vec<TopologyEvent>| {
             let topology = TopologyOutcome {
                 interval: Nanos(1),
                 late: Nanos(0),
@@ -438,13 +534,99 @@ mod tests {
             let found = FailoverOutcome { topology: Some(Box::new(topology)), ..outcome(Vec::new()) };
             let observations = vec![Observation::whole(0, Finding::Failover(Box::new(found)))];
             let values = values(&TrialRecord { observations, ..trial() });
-            let of_rate = values.iter().find(|v| v.metric == CONVERGENCE_RATE);
-            of_rate.map(|v| (v.value, v.censored))
+            let of_metric = values.iter().find(|v| v.metric == metric);
+            of_metric.map(|v| (v.value, v.censored))
         };
         let (back, never) = (event(Some(20), 20), event(None, 900));
-        assert_eq!(by_rate(vec![back.clone(), back.clone(), never.clone()]), Some((20.0, false)));
-        assert_eq!(by_rate(vec![back, never.clone(), never]), Some((900.0, true)));
-        assert_eq!(by_rate(Vec::new()), None);
+        for metric in [CONVERGENCE_RATE, CONVERGENCE_LOSS] {
+            let told = |events: Vec<TopologyEvent>| told(metric, events);
+            assert_eq!(told(vec![back.clone(), back.clone(), never.clone()]), Some((20.0, false)));
+            // The next thing cut it off: it would have lost more.
+            assert_eq!(told(vec![back.clone(), never.clone(), never.clone()]), Some((900.0, true)));
+            assert_eq!(told(Vec::new()), None);
+        }
+    }
+
+    /// A fault at 2 s that ended after so many seconds, in a trial in which something was mended at 12 s.
+    fn broken_until(kind: FaultKind, answered: u64, mend: FaultKind) -> (FaultRecord, TrialRecord) {
+        let second = |seconds: u64| Some(Nanos::from_secs(seconds).0);
+        let times = [second(2), None, None, None, None, second(1), second(answered), second(answered)];
+        let of = |kind| FaultRecord { fault: Fault { at: Nanos(5), kind }, ..fault(&times, [9, 4, 0, 0]) };
+        let mended = FaultRecord { injected: second(12).map(Nanos), seen: None, ..of(mend) };
+        let found = FailoverOutcome { duration: Nanos::from_secs(30), ..outcome(vec![of(kind), mended]) };
+        let observations = vec![Observation::whole(0, Finding::Failover(Box::new(found)))];
+        (of(kind), TrialRecord { observations, ..trial() })
+    }
+
+    #[test]
+    fn what_answers_only_once_it_was_restored_was_not_survived() {
+        let cut = FaultKind::Topology(TopologyFault::CutLink("p1-pe2".parse().unwrap()));
+        let mend = FaultKind::Topology(TopologyFault::RestoreLink("p1-pe2".parse().unwrap()));
+        let (f, record) = broken_until(cut, 14, mend);
+        let found = one(&record, 1, &f);
+        assert_eq!(found.end, End::Restored("link p1-pe2 was restored".to_owned()));
+        assert_eq!((found.times.restored, found.after_restore_ns()), (Some(10.0), Some(2e9)));
+        let value = |record: &TrialRecord, metric: &str| {
+            values(record).iter().find(|v| v.metric == metric).map(|v| v.value)
+        };
+        assert_eq!((value(&record, "survived"), value(&record, "first_answer")), (Some(0.0), None));
+        assert_eq!(value(&record, "after_restore"), Some(2e9));
+        assert!(value(&record, "requests_lost").is_some());
+        let line = describe_faults(failover(&record).unwrap());
+        assert_eq!(line, "1 fault, first answer after 12.0 s (2.00 s after link p1-pe2 was restored)");
+        // By itself, and mended later.
+        let (f, record) = broken_until(cut, 3, mend);
+        let found = one(&record, 1, &f);
+        assert_eq!((found.end.clone(), found.after_restore_ns()), (End::Survived, None));
+        assert_eq!((value(&record, "survived"), value(&record, "first_answer")), (Some(1.0), Some(1e9)));
+        assert_eq!(value(&record, "after_restore"), None);
+        // One that was mended although nobody had to wait.
+        let (f, record) = broken_until(cut, 14, mend);
+        let seen = f.seen.clone().map(|seen| Seen { outage: Some(false), ..seen });
+        assert_eq!(one(&record, 1, &FaultRecord { seen, ..f }).end, End::Survived);
+    }
+
+    #[test]
+    fn what_is_restored_is_not_always_what_answers_again() {
+        use FaultKind::{Cut, Hang, Kill, Restore};
+        use FaultTarget::{FtLink, Hosts, Path, PrimaryHost, Sut};
+        let end = |kind, mend| {
+            let (f, record) = broken_until(kind, 14, mend);
+            one(&record, 1, &f).end
+        };
+        assert_eq!(end(Cut(Path), Restore(Path)), End::Restored("the network was restored".to_owned()));
+        assert_eq!(end(Hang(Sut), Restore(Sut)), End::Restored("it was woken".to_owned()));
+        assert_eq!(end(Hang(PrimaryHost), Restore(Hosts)), End::Restored("it was woken".to_owned()));
+        // A guest that was killed with its host is answered for by its copy, or by itself once it was booted again.
+        assert_eq!(end(Kill(PrimaryHost), Restore(Hosts)), End::Survived);
+        assert_eq!(end(Cut(FtLink), Restore(FtLink)), End::Survived);
+        assert_eq!(end(Cut(Path), Restore(Hosts)), End::Survived);
+        // Another host had taken over from one that hung.
+        let (f, record) = broken_until(Hang(PrimaryHost), 14, Restore(Hosts));
+        let recovered = Recovered { at: Nanos(1), how: Recovery::Promoted, age: None, stopped: None };
+        assert_eq!(one(&record, 1, &FaultRecord { recovered: Some(recovered), ..f }).end, End::Survived);
+    }
+
+    #[test]
+    fn what_keeps_nobody_waiting_has_no_first_answer() {
+        let times = [Some(0), None, None, None, None, None, Some(8_590_000), Some(8_590_000)];
+        let calm = fault(&times, [9, 0, 0, 0]);
+        let seen = calm.seen.clone().map(|seen| Seen { outage: Some(false), ..seen });
+        let calm = FaultRecord { seen, ..calm };
+        let of = |f: &FaultRecord, name: &str| {
+            let quantity = QUANTITIES.iter().find(|q| q.name == name).unwrap();
+            (quantity.of)(&one(&trial(), 1, f))
+        };
+        assert_eq!((of(&calm, "first_answer"), of(&calm, "normal")), (None, None));
+        assert_eq!(one(&trial(), 1, &calm).end, End::Survived);
+        // Latency that rose all the same took its time to be as before.
+        let slower = calm.seen.clone().map(|seen| Seen { normal_again: Some(Nanos(2_000_000_000)), ..seen });
+        assert_eq!(of(&FaultRecord { seen: slower, ..calm.clone() }, "normal"), Some(2e9));
+        let line = |faults: Vec<FaultRecord>| describe_faults(&outcome(faults));
+        assert_eq!(line(vec![calm.clone(); 2]), "2 faults, no outage");
+        let other = fault(&[Some(0), None, None, None, None, None, Some(741_000_000), None], [9, 0, 0, 0]);
+        let mixed = "2 faults, no outage after 1 of them, first answer after 741 ms";
+        assert_eq!(line(vec![calm, other]), mixed);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::html::parts::{details, figure, titled};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::plot::responsive;
-use crate::plot::stack::{Bar, Per, layer_class, stack};
+use crate::plot::stack::{Bar, Part, Per, layer_class, stack};
 
 /// The chapter about where CPU time goes.
 #[derive(Debug)]
@@ -79,6 +79,22 @@ fn accounting_notes(data: &RunData, group: &Group<'_>, measure: &str) -> Markup 
     all
 }
 
+/// The least share of a bar that can be seen and is told.
+const LEAST: f64 = 0.001;
+
+/// Takes parts out that are less than [`LEAST`] in every bar: what rounding leaves over is no layer.
+pub(crate) fn keep_what_shows<P: Part + PartialEq>(bars: &mut [Bar<P>]) {
+    let mut kept: Vec<P> = Vec::new();
+    for bar in bars.iter() {
+        let least = LEAST * bar.total();
+        let shows = bar.layers.iter().filter(|(_, time)| *time > 0.0 && *time >= least);
+        kept.extend(shows.map(|(part, _)| *part));
+    }
+    for bar in bars {
+        bar.layers.retain(|(part, _)| kept.contains(part));
+    }
+}
+
 fn bars(data: &RunData, summary: &Summary, group: &Group<'_>, measure: &str) -> Vec<Bar> {
     let mut bars = Vec::new();
     for cell in &group.cells {
@@ -94,6 +110,7 @@ fn bars(data: &RunData, summary: &Summary, group: &Group<'_>, measure: &str) -> 
             bars.push(Bar { label: data.environment_label(cell), layers });
         }
     }
+    keep_what_shows(&mut bars);
     bars
 }
 
@@ -111,4 +128,26 @@ fn layer_table(bars: &[Bar]) -> Markup {
     }
     table.push("sum", bars.iter().map(|bar| quantity(bar.total(), "ns")));
     details("As a table", &table.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_store::record::Layer;
+
+    use super::*;
+
+    /// 0.2 ns of rounding had an entry in the key and a row in the table.
+    #[test]
+    fn what_rounding_leaves_over_is_no_layer() {
+        let bar = |layers: &[(Layer, f64)]| Bar { label: String::new(), layers: layers.to_vec() };
+        let (service, rest, io) = (Layer::ServiceUser, Layer::GuestOther, Layer::HypervisorIo);
+        let mut bars = [
+            bar(&[(service, 600_000.0), (rest, 0.238), (io, 0.0)]),
+            bar(&[(service, 500_000.0), (rest, 0.1), (io, 500.6)]),
+        ];
+        keep_what_shows(&mut bars);
+        assert_eq!(bars[0].layers, [(service, 600_000.0), (io, 0.0)]);
+        // What shows in one bar stays in all.
+        assert_eq!(bars[1].layers, [(service, 500_000.0), (io, 500.6)]);
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use vtax_store::record::{InvalidReason, TrialRecord, Validity};
+use vtax_units::counted;
 
 use super::trial::load;
 use crate::chapter::{Chapter, Page, Rank};
@@ -255,10 +256,40 @@ fn left_out(context: &Context) -> Markup {
 fn summary_of(data: &RunData) -> String {
     let all = data.trials.len();
     let valid = data.trials.iter().filter(|t| t.validity == Validity::Valid).count();
-    let cut = data.trials.iter().filter(|t| t.validity == Validity::Valid && t.cut().0 > 0);
-    format!(
-        "{valid} of {all} trials count; {} were made again or lost, and of {} the start was cut off as warm-up.",
-        all - valid,
-        cut.count()
-    )
+    let cut = data.trials.iter().filter(|t| t.validity == Validity::Valid && t.cut().0 > 0).count();
+    counts(all, valid, cut)
+}
+
+/// What counts of so many trials, and of how many of those the start was cut off.
+fn counts(all: usize, valid: usize, cut: usize) -> String {
+    let mut said = match (valid, all - valid) {
+        (1, 0) => "The only trial counts".to_owned(),
+        (_, 0) => format!("All {all} trials count"),
+        (0, _) => format!("None of {} counts", counted(all, "trial")),
+        (_, 1) => format!("{valid} of {all} trials count; the other was made again or lost"),
+        _ => format!("{valid} of {all} trials count; the others were made again or lost"),
+    };
+    if cut > 0 {
+        said.push_str(&format!("; of {cut} the start was cut off as warm-up"));
+    }
+    said + "."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_of_none() {
+        for ((all, valid, cut), text) in [
+            ((12, 12, 0), "All 12 trials count."),
+            ((1, 1, 0), "The only trial counts."),
+            ((12, 12, 3), "All 12 trials count; of 3 the start was cut off as warm-up."),
+            ((12, 11, 0), "11 of 12 trials count; the other was made again or lost."),
+            ((12, 9, 0), "9 of 12 trials count; the others were made again or lost."),
+            ((1, 0, 0), "None of 1 trial counts."),
+        ] {
+            assert_eq!(counts(all, valid, cut), text);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Every verdict: the taxes in one picture, each in words, all figures behind them.
 
-use vtax_store::summary::Better;
+use vtax_store::summary::{Better, Doubt};
 
 use super::glossary::WORDS;
 use super::why::why;
@@ -35,10 +35,12 @@ impl Chapter for Verdicts {
 }
 
 fn comparisons(context: &Context) -> Table {
-    let columns = "cell,baseline,measure,metric,tax,interval_low,interval_high,at_least,at_most,detectable,verdict,reason";
+    let columns = "cell,baseline,measure,metric,tax,interval_low,interval_high,at_least,at_most,detectable,verdict,reason,\
+                   corrected_low,corrected_high,family,doubt";
     let mut table = Table::new("comparisons", "Comparisons", columns);
     for c in &context.summary.comparisons {
         let (low, high) = c.interval.unzip();
+        let (corrected_low, corrected_high) = c.corrected.unzip();
         table.push([
             text(&c.cell),
             text(&c.baseline),
@@ -52,15 +54,37 @@ fn comparisons(context: &Context) -> Table {
             number_or_none(c.detectable),
             text(name(c.verdict)),
             text(&c.reason),
+            number_or_none(corrected_low),
+            number_or_none(corrected_high),
+            number_or_none(c.family.map(f64::from)),
+            text_or_none(c.doubt.map(doubt_name)),
         ]);
     }
     table
 }
 
+/// The name of a doubt in files, as `summary.json` has it.
+pub(crate) fn doubt_name(doubt: Doubt) -> &'static str {
+    match doubt {
+        Doubt::TooFew => "too-few",
+        Doubt::TooWide => "too-wide",
+        Doubt::ManyComparisons => "many-comparisons",
+        Doubt::GeneratorLimited => "generator-limited",
+        Doubt::NoSteadyState => "no-steady-state",
+        Doubt::Disturbed => "disturbed",
+        Doubt::Drifted => "drifted",
+        Doubt::BelowDetectable => "below-detectable",
+        Doubt::NotAtLimit => "not-at-limit",
+        Doubt::NoRatio => "no-ratio",
+    }
+}
+
 fn figures(context: &Context) -> Table {
-    let columns = "cell,environment,accelerator,measure,metric,unit,better,trials,typical,at_least,interval_low,interval_high,median,mean,sd";
+    let columns = "cell,environment,accelerator,measure,metric,unit,better,trials,typical,at_least,interval_low,interval_high,\
+                   median,mean,sd,label";
     let mut table = Table::new("metrics", "Metrics", columns);
     for cell in &context.summary.cells {
+        let label = context.data.cell(&cell.cell).map(|c| context.data.environment_label(c));
         for (metric, m) in &cell.metrics {
             let (low, high) = m.interval.unzip();
             table.push([
@@ -79,6 +103,7 @@ fn figures(context: &Context) -> Table {
                 number(m.median),
                 number(m.mean),
                 number_or_none(m.sd),
+                text_or_none(label.as_deref()),
             ]);
         }
     }
@@ -136,19 +161,21 @@ fn all_figures(context: &Context) -> Markup {
             table.open("tr", &[]);
             table.element("th", &[("scope", "row")], &cell.cell);
             table.element("td", &[], &cell.measure).element("td", &[], info.label);
-            let mut number = |value: f64, text: &str| {
-                table.element("td", &[("class", "n"), ("data-v", &value.to_string())], text);
+            // What is missing has no number to be sorted by.
+            let mut number = |value: Option<f64>, text: &str| {
+                let key = value.map_or_else(String::new, |value| value.to_string());
+                table.element("td", &[("class", "n"), ("data-v", &key)], text);
             };
-            number(f64::from(v.n), &v.n.to_string());
-            number(v.center, &typical(v.center, &v.unit, v.at_least));
+            number(Some(v.n.into()), &v.n.to_string());
+            number(Some(v.center), &typical(v.center, &v.unit, v.at_least));
             let interval = v.interval.map_or_else(String::new, |i| range(v.center, i, &v.unit));
-            number(v.interval.map_or(0.0, |i| i.0), &interval);
-            number(v.mean, &typical(v.mean, &v.unit, v.at_least));
+            number(v.interval.map(|i| i.0), &interval);
+            number(Some(v.mean), &typical(v.mean, &v.unit, v.at_least));
             // How far bounds scatter says nothing of what they are bounds of.
             let sd = v.sd.filter(|_| !v.at_least);
-            number(sd.unwrap_or(0.0), &sd.map_or_else(String::new, |sd| relative(sd, v.mean)));
+            number(sd, &sd.map_or_else(String::new, |sd| relative(sd, v.mean)));
             let t = comparison.and_then(|c| c.tax);
-            number(t.unwrap_or(0.0), &t.map_or_else(String::new, tax));
+            number(t, &t.map_or_else(String::new, tax));
             table.element("td", &[], comparison.map_or("", |c| word(c.verdict))).close("tr");
         }
     }
@@ -160,4 +187,28 @@ fn all_figures(context: &Context) -> Markup {
 /// A standard deviation as a share of its mean.
 fn relative(sd: f64, mean: f64) -> String {
     if mean > 0.0 { format!("{} %", digits(sd / mean * 100.0)) } else { digits(sd) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubts_have_the_names_of_the_summary() {
+        let all = [
+            Doubt::TooFew,
+            Doubt::TooWide,
+            Doubt::ManyComparisons,
+            Doubt::GeneratorLimited,
+            Doubt::NoSteadyState,
+            Doubt::Disturbed,
+            Doubt::Drifted,
+            Doubt::BelowDetectable,
+            Doubt::NotAtLimit,
+            Doubt::NoRatio,
+        ];
+        for doubt in all {
+            assert_eq!(serde_json::to_value(doubt).unwrap(), doubt_name(doubt));
+        }
+    }
 }

@@ -44,9 +44,24 @@ pub(crate) fn key(keys: &[(&'static str, String)]) -> Markup {
 
 /// A table that scrolls by itself where the page is too narrow for it.
 pub(crate) fn scrolling(table: &Markup) -> Markup {
+    scroll("scroll", table)
+}
+
+fn scroll(class: &str, table: &Markup) -> Markup {
     let mut m = Markup::new();
-    m.open("div", &[("class", "scroll"), ("tabindex", "0")]).add(table).close("div");
+    // What a keyboard can reach has to say what it is.
+    let name = about(table);
+    let attributes = [("class", class), ("tabindex", "0"), ("role", "region"), ("aria-label", name.as_str())];
+    m.open("div", &attributes).add(table).close("div");
     m
+}
+
+/// What a table is about: the names of its first columns.
+fn about(table: &Markup) -> String {
+    const MOST: usize = 4;
+    let names = table.texts_of("<th scope=\"col\"", "</th>").filter(|name| !name.is_empty());
+    let names: Vec<String> = names.take(MOST).collect();
+    if names.is_empty() { "Table".to_owned() } else { format!("Table: {}", names.join(", ")) }
 }
 
 /// Begins a table of that class, none where it is empty: its head, then its body, which rows follow.
@@ -82,9 +97,7 @@ pub(crate) fn wide(table: &Markup, columns: usize) -> Markup {
     if columns <= 6 {
         return scrolling(table);
     }
-    let mut m = Markup::new();
-    m.open("div", &[("class", "scroll bleed"), ("tabindex", "0")]).add(table).close("div");
-    m
+    scroll("scroll bleed", table)
 }
 
 /// A table that is shown on demand.
@@ -123,4 +136,22 @@ pub(crate) fn definitions(words: &[(&str, &str)]) -> Markup {
 pub(crate) fn row_head(table: &mut Markup, label: &str, position: usize) {
     table.open("tr", &[]).open("th", &[("scope", "row"), ("class", series(position))]);
     table.fixed("<i class=\"dot\"></i>").text(label).close("th");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_scrolls_says_what_it_is() {
+        let mut table = open_table("", &[("`a` <b>", false), ("", false), ("5 & more", true)]);
+        close_table(&mut table);
+        let named = "tabindex=\"0\" role=\"region\" aria-label=\"Table: a &lt;b&gt;, 5 &amp; more\">";
+        for markup in [scrolling(&table), wide(&table, 9), details("As a table", &table)] {
+            let page = markup.into_string();
+            assert!(page.contains(named), "{page}");
+        }
+        let bare = scrolling(&Markup::new()).into_string();
+        assert!(bare.contains("aria-label=\"Table\""), "{bare}");
+    }
 }

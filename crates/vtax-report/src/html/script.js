@@ -24,6 +24,8 @@
     mark.dataset.tip = title.textContent;
     mark.setAttribute("role", "img");
     mark.setAttribute("aria-label", title.textContent);
+    // An image has no parts for readers of screens; a group has.
+    mark.closest("svg").setAttribute("role", "group");
     title.remove();
   }
   const show = (event) => {
@@ -66,7 +68,9 @@
   });
   addEventListener("afterprint", () => unfolded.forEach((details) => { details.open = false; }));
 
-  // Sorting.
+  // Sorting. What is missing stays last, whichever way.
+  const key = (row, column) => row.cells[column].dataset.v ?? row.cells[column].textContent;
+  const missing = (row, column) => ["", "—"].includes(row.cells[column].textContent.trim());
   for (const table of document.querySelectorAll("table.sortable")) {
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
@@ -74,16 +78,19 @@
         const up = head.getAttribute("aria-sort") !== "ascending";
         heads.forEach((h) => h.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", up ? "ascending" : "descending");
-        const key = (row) => row.cells[column].dataset.v ?? row.cells[column].textContent;
-        const body = table.tBodies[0];
-        const rows = [...body.rows].sort((a, b) => key(a).localeCompare(key(b), undefined, { numeric: true }));
+        const all = [...table.tBodies[0].rows];
+        const rows = all.filter((row) => !missing(row, column));
         const numbers = rows.every((row) => row.cells[column].dataset.v !== undefined);
-        if (numbers) rows.sort((a, b) => key(a) - key(b));
-        body.append(...(up ? rows : rows.reverse()));
+        const order = (a, b) => numbers ? a - b : a.localeCompare(b, undefined, { numeric: true });
+        rows.sort((a, b) => order(key(a, column), key(b, column)));
+        if (!up) rows.reverse();
+        table.tBodies[0].append(...rows, ...all.filter((row) => missing(row, column)));
       };
       head.tabIndex = 0;
       head.addEventListener("click", sort);
-      head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+      head.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); sort(); }
+      });
     });
   }
 })();

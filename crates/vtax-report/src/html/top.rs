@@ -8,7 +8,8 @@ use super::parts::{badge, close_table, head};
 use crate::chapter::Section;
 use crate::context::Context;
 use crate::data::RunData;
-use crate::format::{far_tax, quantity, tax, tax_range, utc};
+use crate::family::storage;
+use crate::format::{far_tax, judged_range, judged_tax, quantity, utc};
 use crate::markup::Markup;
 use crate::metric::LIFECYCLE;
 use crate::plot;
@@ -46,6 +47,7 @@ pub(super) fn verdict(context: &Context, damage: &[String]) -> Markup {
     let mut m = Markup::new();
     m.open("section", &[("id", "verdict")]);
     m.add(&headline(&summary.headline));
+    m.add(&list(storage::who_answered(context).iter().map(String::as_str)));
     let primary: Vec<&Row> = context.rows().iter().filter(|r| r.primary).collect();
     if primary.len() > MOST_ROWS {
         // With many combinations the first table is about what the headline is about.
@@ -60,7 +62,7 @@ pub(super) fn verdict(context: &Context, damage: &[String]) -> Markup {
     let doubts = doubts(summary);
     let notes: Vec<&String> = doubts.iter().chain(&summary.notes).chain(damage).collect();
     if !notes.is_empty() {
-        m.fixed("<aside class=\"notes\"><h3>Read this first</h3><ul>");
+        m.fixed("<aside class=\"notes\"><h2>Read this first</h2><ul>");
         for text in notes {
             m.add(&note(text));
         }
@@ -90,21 +92,36 @@ fn headline(text: &str) -> Markup {
     let mut m = Markup::new();
     let mut sentences = text.split_inclusive(". ").map(str::trim_end);
     m.element("h1", &[], sentences.next().unwrap_or_default());
-    let rest: Vec<&str> = sentences.collect();
-    if !rest.is_empty() {
-        m.open("ul", &[("class", "headline")]);
-        for sentence in rest {
-            m.element("li", &[], sentence);
-        }
-        m.close("ul");
+    m.add(&list(sentences));
+    m
+}
+
+/// Sentences below the headline, one below the other.
+fn list<'a>(sentences: impl Iterator<Item = &'a str>) -> Markup {
+    let (mut m, mut items) = (Markup::new(), Markup::new());
+    sentences.for_each(|sentence| _ = items.element("li", &[], sentence));
+    if !items.is_empty() {
+        m.open("ul", &[("class", "headline")]).add(&items).close("ul");
     }
+    m
+}
+
+/// What a table of these rows shows: too few trials have no intervals.
+fn caption(rows: &[&Row]) -> Markup {
+    let mut m = Markup::new();
+    let value = |row: &&Row| row.value.as_ref().is_some_and(|value| value.interval.is_some());
+    let tax = |row: &&Row| row.comparison.as_ref().is_some_and(|c| c.corrected.or(c.interval).is_some());
+    m.fixed(match rows.iter().any(|row| value(row) || tax(row)) {
+        true => "<caption>Typical value over trials (median) and tax against the baseline, taken within rounds, each with its 95&nbsp;% interval. A tax above 1 is a cost, whichever way the metric runs. Verdicts hold for all of this table together.</caption>",
+        false => "<caption>Typical value over trials (median) and tax against the baseline; too few trials for intervals and verdicts. A tax above 1 is a cost, whichever way the metric runs.</caption>",
+    });
     m
 }
 
 fn table(context: &Context, rows: &[&Row]) -> Markup {
     let mut m = Markup::new();
     m.open("table", &[("class", "verdicts")]);
-    m.fixed("<caption>Typical value over trials (median) and tax against the baseline, taken within rounds, each with its 95&nbsp;% interval. A tax above 1 is a cost, whichever way the metric runs. Verdicts hold for all of this table together.</caption>");
+    m.add(&caption(rows));
     head(
         &mut m,
         &[("Environment", false), ("Value", true), ("Tax", true), ("Verdict", false), ("Why", false)],
@@ -127,13 +144,13 @@ fn table(context: &Context, rows: &[&Row]) -> Markup {
             m.element("small", &[], &conditions(&context.summary, &block)).close("th").fixed("</tr>");
             last = Some(this);
         }
-        m.add(&line(row));
+        m.add(&line(row, context.data.plan.margin.0));
     }
     close_table(&mut m);
     m
 }
 
-fn line(row: &Row) -> Markup {
+fn line(row: &Row, margin: f64) -> Markup {
     let mut m = Markup::new();
     m.open("tr", &[]);
     m.open("th", &[("scope", "row"), ("class", plot::series(row.position))]).fixed("<i class=\"dot\"></i>");
@@ -149,7 +166,8 @@ fn line(row: &Row) -> Markup {
         }
         _ => {
             m.element("b", &[], &row.tax_text());
-            interval(&mut m, &row.tax_interval_text());
+            let range = row.comparison.as_ref().and_then(|c| c.interval);
+            interval(&mut m, &range.map_or_else(String::new, |range| judged_range(range, margin)));
         }
     }
     m.close("td");
@@ -164,7 +182,7 @@ fn line(row: &Row) -> Markup {
     }
     if let Some(c) = &row.comparison {
         m.prose(&c.reason);
-        if let Some(text) = corrected(c) {
+        if let Some(text) = corrected(c, margin) {
             m.element("small", &[], &text);
         }
         let shown = |name: &str, least: f64| format!("smallest tax {name} could show: {}", far_tax(least));
@@ -180,12 +198,12 @@ fn line(row: &Row) -> Markup {
 }
 
 /// `judged by 0.95–1.09, as 8 comparisons are read together`, where that is wider; of a bound `judged by ≥ 1.09x`.
-fn corrected(c: &Comparison) -> Option<String> {
+fn corrected(c: &Comparison, margin: f64) -> Option<String> {
     let ((low, high), family) = (c.corrected?, c.family?);
     let by = match (c.at_least, c.at_most) {
-        (Some(least), _) => (low != least).then(|| format!("≥ {}", tax(low))),
-        (_, Some(most)) => (high != most).then(|| format!("≤ {}", tax(high))),
-        _ => (c.corrected != c.interval).then(|| tax_range(low, high)),
+        (Some(least), _) => (low != least).then(|| format!("≥ {}", judged_tax(low, margin))),
+        (_, Some(most)) => (high != most).then(|| format!("≤ {}", judged_tax(high, margin))),
+        _ => (c.corrected != c.interval).then(|| judged_range((low, high), margin)),
     }?;
     Some(format!("judged by {by}, as {family} comparisons are read together"))
 }
@@ -272,13 +290,18 @@ mod tests {
     fn a_bound_is_judged_by_the_end_that_bounds() {
         let of = |at_least, at_most| {
             let (corrected, family) = (Some((1.1, 3.0)), Some(8));
-            super::corrected(&Comparison { at_least, at_most, corrected, family, ..Comparison::default() })
+            let c = Comparison { at_least, at_most, corrected, family, ..Comparison::default() };
+            super::corrected(&c, 0.05)
         };
         let read = "as 8 comparisons are read together";
         assert_eq!(of(Some(1.2), None).unwrap(), format!("judged by ≥ 1.10x, {read}"));
         assert_eq!(of(None, Some(2.8)).unwrap(), format!("judged by ≤ 3.0x, {read}"));
         assert_eq!(of(Some(1.1), None), None);
         assert_eq!(of(None, None).unwrap(), format!("judged by 1.10–3.0, {read}"));
+        // Not within a margin of 5 %, and not printed as if it were.
+        let (corrected, family) = (Some((0.946, 1.046)), Some(8));
+        let outside = Comparison { corrected, family, ..Comparison::default() };
+        assert_eq!(super::corrected(&outside, 0.05).unwrap(), format!("judged by 0.946–1.046, {read}"));
     }
 
     /// Each size of page has a load of its own, and its heading no other's.

@@ -53,7 +53,7 @@ fn list(page: &mut Markup, title: &str, items: &[String]) {
     if items.is_empty() {
         return;
     }
-    page.fixed("<aside class=\"notes\">").element("h3", &[], title).open("ul", &[]);
+    page.fixed("<aside class=\"notes\">").element("h2", &[], title).open("ul", &[]);
     for item in items {
         page.element("li", &[], item);
     }

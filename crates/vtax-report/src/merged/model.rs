@@ -11,12 +11,12 @@ use crate::compare::Cause;
 use crate::text::printable;
 
 /// Version of `merged.json`.
-pub const MERGED_VERSION: u32 = 1;
+pub(crate) const MERGED_VERSION: u32 = 1;
 
 /// The same plan on several hosts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Merged {
-    /// Format version, [`MERGED_VERSION`].
+    /// Format version.
     pub version: u32,
     /// Name of the plan.
     pub plan: String,

@@ -12,10 +12,10 @@ use vtax_store::summary::{Better, Comparison};
 use super::{MergeOptions, MergedLatency, MergedRow, TaxOnHost};
 use crate::Report;
 use crate::compare::is_asked_for;
-use crate::data::RunData;
+use crate::data::{OneSide, RunData};
 use crate::families::metrics;
 use crate::judged::{direction, group, sides, verdict};
-use crate::metric::{Info, enough};
+use crate::metric::{Info, Value, enough};
 
 /// A host by its name, with its runs.
 pub(super) type Host<'a> = (String, Vec<&'a Report>);
@@ -167,16 +167,16 @@ fn found_on(runs: &[&Report], [cell, baseline, measure]: [&str; 3], info: &Info)
     for run in runs {
         // Rounds of two runs have nothing to do with each other, so each gives its own ratios.
         let (candidate, base) = sides(&run.context.data, cell, baseline, measure, info.name);
-        let values = |side: &crate::data::OneSide| side.found.iter().map(|v| v.value).collect::<Vec<f64>>();
-        let (cv, bv) = (values(&candidate), values(&base));
+        let values = |side: &OneSide, of: fn(&Value) -> f64| side.found.iter().map(of).collect::<Vec<f64>>();
+        let (cv, bv) = (values(&candidate, Value::for_tax), values(&base, Value::for_tax));
         let c = group(&cv, &candidate.rounds, &candidate.found);
         let b = group(&bv, &base.rounds, &base.found);
         all.logs.extend(logs_by_round(&c, &b).unwrap_or_default().into_iter().map(|log| sign * log));
         // Both sides of a pair may err, and independently.
         all.resolution = all.resolution.max(c.resolution.hypot(b.resolution));
         all.censored = (all.censored.0 || b.censored, all.censored.1 || c.censored);
-        all.values.0.extend(bv);
-        all.values.1.extend(cv);
+        all.values.0.extend(values(&base, |v| v.value));
+        all.values.1.extend(values(&candidate, |v| v.value));
     }
     all
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use vtax_fixture as fixture;
-use vtax_plan::model::Plan;
+use vtax_plan::model::{Plan, TrialKind};
 use vtax_store::record::{CapacityOutcome, Finding};
 use vtax_store::summary::Verdict;
 use vtax_store::{Provenance, RunDir, RunWriter};
@@ -323,6 +323,10 @@ fn what_cannot_be_taken_together_is_refused() {
     for words in ["can't be merged", "budget.sut_cpus", "is in one of", "to merge them: run the same plan"] {
         assert!(text.contains(words), "`{words}` is not in: {text}");
     }
+    let mut duet = plan.clone();
+    duet.repeat.trials = TrialKind::Duet;
+    let text = refusal(&[again("a"), on_host_without(&base, dir.path(), "d", &duet)]);
+    assert!(text.contains("repeat.trials of latency is single in") && text.contains("duet in"), "{text}");
     let options = MergeOptions { metrics: vec!["speed".to_owned()] };
     assert!(merge(&[again("a"), run("c")], &options).unwrap_err().to_string().contains("no metric `speed`"));
 }

@@ -10,7 +10,7 @@ use vtax_store::{Provenance, RunDir, StoreError};
 
 use crate::compare::{changes as besides, figures_of, hardware, one_cell, system};
 use crate::families::named;
-use crate::ft::trial::CONVERGENCE_RATE;
+use crate::ft::trial::is_of_convergence;
 use crate::markup::Markup;
 
 /// What is looked at.
@@ -84,7 +84,7 @@ impl Stored {
         if found.at_least {
             let why = match found.better {
                 Better::Higher => "the system was never driven to its limit",
-                Better::Lower if wanted.metric == CONVERGENCE_RATE => "what was broken never came back",
+                Better::Lower if is_of_convergence(&wanted.metric) => "what was broken never came back",
                 Better::Lower => "too much of it had no answer",
             };
             return Err(format!("only a lower bound is known: {why}"));
@@ -144,7 +144,8 @@ pub struct Turn {
     pub before: f64,
     /// Median of those after it, until the next.
     pub after: f64,
-    /// The level after it in units of the level before, with its 95 % interval; `None` where values aren't positive.
+    /// The level after it in units of the level before, and the range that runs leave open: Welch's interval, which holds the truth less
+    /// often than 95 times of 100, as the place was chosen for being clear. `None` where values aren't positive.
     pub ratio: Option<(f64, Option<(f64, f64)>)>,
     /// What else is different between the runs beside it.
     pub besides: Vec<String>,

@@ -7,7 +7,7 @@ use crate::format::tick;
 use crate::markup::Markup;
 
 const WIDTH: f64 = 300.0;
-const HEIGHT: f64 = 176.0;
+const HEIGHT: f64 = 190.0;
 
 /// One line of a panel.
 #[derive(Debug, Clone)]
@@ -19,6 +19,15 @@ pub(crate) struct Line {
     pub(crate) labelled: bool,
     /// Seconds and value; a value that isn't finite interrupts the line.
     pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// What the horizontal axis shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Horizontal {
+    /// Its name, which tells the unit.
+    pub(crate) name: &'static str,
+    /// Where it ends, from 0.
+    pub(crate) seconds: f64,
 }
 
 /// What the vertical axis shows.
@@ -36,17 +45,20 @@ pub(crate) fn common_scale<'a>(lines: impl IntoIterator<Item = &'a Line>, log: b
     if log { Scale::log_around(values) } else { Scale::from_zero(values.fold(0.0, f64::max)) }
 }
 
-/// Lines over time.
-pub(crate) fn lines(title: &str, lines: &[Line], seconds: f64, vertical: Vertical<'_>) -> Markup {
+/// Lines over time; those without values are left out.
+pub(crate) fn lines(title: &str, lines: &[Line], over: Horizontal, vertical: Vertical<'_>) -> Markup {
     let labels: Vec<&Line> = lines.iter().filter(|l| l.labelled && !l.points.is_empty()).collect();
     let longest = labels.iter().map(|l| l.label.chars().count()).max().map_or(0.0, |n| n as f64 * 6.6 + 10.0);
-    let (mut svg, frame) = frame(title, seconds, vertical, longest);
+    let (mut svg, frame) = frame(title, over, vertical, longest);
     for line in lines {
         let points = line
             .points
             .iter()
             .map(|(t, v)| (frame.x(*t), if v.is_finite() { frame.y(*v) } else { f64::NAN }));
-        svg.path(&line.class, &polyline(visible(points.collect())), &line.label);
+        let path = polyline(visible(points.collect()));
+        if !path.is_empty() {
+            svg.path(&line.class, &path, &line.label);
+        }
     }
     let mut ends: Vec<f64> = labels.iter().map(|l| l.points.last().map_or(0.0, |p| frame.y(p.1))).collect();
     spread(&mut ends, 13.0, frame.top + 4.0, frame.bottom);
@@ -91,8 +103,14 @@ pub(crate) struct Heat {
 const SHADES: [&str; 6] = ["h0", "h1", "h2", "h3", "h4", "h5"];
 
 /// A heat map; `series` is the class of the colour that is shaded.
-pub(crate) fn heat(title: &str, series: &str, heat: &Heat, seconds: f64, vertical: Vertical<'_>) -> Markup {
-    let (mut svg, frame) = frame(title, seconds, vertical, 0.0);
+pub(crate) fn heat(
+    title: &str,
+    series: &str,
+    heat: &Heat,
+    over: Horizontal,
+    vertical: Vertical<'_>,
+) -> Markup {
+    let (mut svg, frame) = frame(title, over, vertical, 0.0);
     let most = heat.counts.iter().flatten().copied().max().unwrap_or(0).max(2) as f64;
     let columns = heat.counts.len().max(1) as f64;
     let mut paths = [const { String::new() }; SHADES.len()];
@@ -119,20 +137,21 @@ pub(crate) fn heat(title: &str, series: &str, heat: &Heat, seconds: f64, vertica
     svg.finish()
 }
 
-fn frame(title: &str, seconds: f64, vertical: Vertical<'_>, label_width: f64) -> (Svg, Frame) {
+fn frame(title: &str, over: Horizontal, vertical: Vertical<'_>, label_width: f64) -> (Svg, Frame) {
     let frame = Frame {
         left: 54.0,
         right: WIDTH - label_width.max(14.0),
         top: 44.0,
-        bottom: HEIGHT - 22.0,
-        x: Scale::Linear { low: 0.0, high: if seconds > 0.0 { seconds } else { 1.0 } },
+        bottom: HEIGHT - 36.0,
+        x: Scale::Linear { low: 0.0, high: if over.seconds > 0.0 { over.seconds } else { 1.0 } },
         y: vertical.scale,
     };
     let mut svg = Svg::new(WIDTH, HEIGHT, title, vertical.name);
     svg.text("heading", (0.0, 13.0), Anchor::Start, title);
     svg.text("name", (0.0, 29.0), Anchor::Start, vertical.name);
     frame.y_axis(&mut svg, 4, |v| tick(v, vertical.unit));
-    frame.x_axis(&mut svg, 4, |v| tick(v, "s"));
+    frame.x_axis(&mut svg, 4, |v| tick(v, ""));
+    svg.text("name", (frame.right, HEIGHT - 3.0), Anchor::End, over.name);
     (svg, frame)
 }
 

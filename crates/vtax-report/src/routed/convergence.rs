@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use vtax_stats::ENCLOSING;
 use vtax_store::failover::TopologyEvent;
 use vtax_topology::convergence::Convergence;
 use vtax_units::Nanos;
 
-use super::{median_by_rate, trials, worse};
+use super::{median_by_loss, median_by_rate, trials, was_cut_off, worse};
 use crate::data::RunData;
-use crate::format::{quantity, range};
+use crate::format::{quantity, range, typical};
 use crate::html::parts::{FIGURES, scrolling};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
@@ -41,16 +42,18 @@ pub(super) fn section(data: &RunData) -> Markup {
         });
         let late = trials.iter().map(|(_, found)| found.late).max().unwrap_or_default();
         let late = quantity(late.0 as f64, "ns");
+        let between = trials.iter().map(|(_, found)| found.interval).max().unwrap_or_default();
         let place = data.environment_label(cell);
+        let row = |all: &[Convergence]| row(&place, all, between).into_iter().chain([late.clone()]);
         let before: Vec<Convergence> =
             trials.iter().filter_map(|(_, found)| found.before.map(worse)).collect();
         if before.iter().any(|found| found.counts.lost > 0) {
-            table.push(BEFORE, row(&place, &before).into_iter().chain([late.clone()]));
+            table.push(BEFORE, row(&before));
         }
         for (words, events) in by_kind(events) {
             any = true;
             let all: Vec<Convergence> = events.iter().map(|event| worse([event.up, event.down])).collect();
-            table.push(&words, row(&place, &all).into_iter().chain([late.clone()]));
+            table.push(&words, row(&all));
         }
     }
     if any {
@@ -60,7 +63,9 @@ pub(super) fn section(data: &RunData) -> Markup {
             "Probes from edge to edge, one each way every millisecond, beside the load; of times the worse of both ways is told, \
              counts are of both ways and of all times that it was done. What mends is told too: the way back may lose as much. \
              A time by rate is \"never\" where a way was not whole again before the next thing was done; of several, \"never\" stands above \
-             all times. The row \"nothing yet\" is of the time before the first. No time is told more finely than probes were late.",
+             all times. What it lost until then is a lower bound (≥) of what it would have lost. Fewer than six times have no interval. \
+             The row \"nothing yet\" is of the time before the first. Differences smaller than how late probes were sent, in the last \
+             column, mean nothing.",
         );
         m.add(&scrolling(&table.finish()));
     }
@@ -106,12 +111,10 @@ fn by_kind<'a>(
     kinds.into_iter().map(named).collect()
 }
 
-fn row(place: &str, all: &[Convergence]) -> [String; 7] {
-    let by_loss: Vec<f64> = all.iter().map(|found| found.by_loss.0 as f64).collect();
-    let span = by_loss.iter().fold((f64::MAX, 0.0_f64), |(l, m), ns| (l.min(*ns), m.max(*ns)));
-    let median = |values: &[f64]| vtax_stats::quantile(values, 0.5);
+/// The cells of a row, of probes so far apart.
+fn row(place: &str, all: &[Convergence], between: Nanos) -> [String; 7] {
     let time = |median: Option<f64>| median.map_or_else(String::new, |ns| quantity(ns, "ns"));
-    let around = |of: (f64, f64)| median(&by_loss).map_or_else(String::new, |median| range(median, of, "ns"));
+    let by_loss = median_by_loss(all);
     let never = all.iter().filter(|found| found.by_rate.is_none()).count();
     let rate = match median_by_rate(all) {
         Some((_, true)) if never == all.len() => "never".to_owned(),
@@ -128,19 +131,38 @@ fn row(place: &str, all: &[Convergence]) -> [String; 7] {
     [
         place.to_owned(),
         all.len().to_string(),
-        time(median(&by_loss)),
-        interval(&by_loss).map_or_else(String::new, around),
-        around(span),
+        by_loss.map_or_else(String::new, |(ns, cut_off)| typical(ns, "ns", cut_off)),
+        interval(all, between).unwrap_or_default(),
+        span(all).unwrap_or_default(),
         rate,
         format!("{lost}, {duplicated}, {reordered}"),
     ]
 }
 
-/// The interval of the median of all times that could be had; `None` where there are too few.
-fn interval(values: &[f64]) -> Option<(f64, f64)> {
-    // A time is never below nothing.
-    let estimate = vtax_stats::estimate(&vtax_stats::Group::exact(values)).map(|e| e.within((0.0, f64::MAX)));
-    estimate.and_then(|estimate| estimate.interval)
+/// The least and the most that was lost, as times.
+fn span(all: &[Convergence]) -> Option<String> {
+    let times = || all.iter().map(|found| (found.by_loss.0 as f64, was_cut_off(found)));
+    let least = times().min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let most = times().max_by(|one, other| one.0.total_cmp(&other.0))?;
+    if !least.1 && !most.1 {
+        return Some(range(median_by_loss(all)?.0, (least.0, most.0), "ns"));
+    }
+    let [least, most] = [least, most].map(|(ns, cut_off)| typical(ns, "ns", cut_off));
+    Some(if least == most { least } else { format!("{least} to {most}") })
+}
+
+/// The interval of the median of all times by loss that could be had. `None` where there are too few, and where one was cut off:
+/// then no time is known above which it can't lie.
+fn interval(all: &[Convergence], between: Nanos) -> Option<String> {
+    if all.len() < ENCLOSING || all.iter().any(was_cut_off) {
+        return None;
+    }
+    let times: Vec<f64> = all.iter().map(|found| found.by_loss.0 as f64).collect();
+    // No less is lost than nothing, and no more than was sent one way.
+    let sent = all.iter().map(|found| found.counts.sent.div_ceil(2)).max()?;
+    let possible = (0.0, sent as f64 * between.0 as f64);
+    let estimate = vtax_stats::estimate(&vtax_stats::Group::exact(&times))?.within(possible);
+    Some(range(estimate.center, estimate.interval?, "ns"))
 }
 
 pub(super) fn tables(data: &RunData) -> Vec<Table> {
@@ -181,6 +203,7 @@ pub(super) fn tables(data: &RunData) -> Vec<Table> {
 #[cfg(test)]
 mod tests {
     use vtax_plan::model::TopologyFault;
+    use vtax_topology::convergence::Counts;
 
     use super::*;
 
@@ -192,13 +215,39 @@ mod tests {
                 by_loss: Nanos::from_millis(1),
                 ..Convergence::default()
             };
-            row("native", &all.iter().map(found).collect::<Vec<_>>())[5].clone()
+            row("native", &all.iter().map(found).collect::<Vec<_>>(), Nanos::from_millis(1))[5].clone()
         };
         assert_eq!(by_rate(&[Some(1), Some(3), Some(2)]), "2.00 ms");
         assert_eq!(by_rate(&[Some(1), Some(2), None]), "2.00 ms, 1 never");
         assert_eq!(by_rate(&[Some(1), None, None]), "never (2 of 3)");
         assert_eq!(by_rate(&[Some(1), None]), "never (1 of 2)");
         assert_eq!(by_rate(&[None, None]), "never");
+    }
+
+    #[test]
+    fn what_was_cut_off_is_told_as_a_bound_and_without_an_interval() {
+        let by_loss = |all: &[(u64, bool)]| {
+            let found = |(ms, is_whole): &(u64, bool)| Convergence {
+                by_rate: is_whole.then_some(Nanos::from_millis(*ms)),
+                by_loss: Nanos::from_millis(*ms),
+                counts: Counts { sent: 2_000, lost: *ms, ..Counts::default() },
+                ..Convergence::default()
+            };
+            let all: Vec<Convergence> = all.iter().map(found).collect();
+            let [_, _, median, interval, span, ..] = row("native", &all, Nanos::from_millis(1));
+            [median, interval, span]
+        };
+        let never = by_loss(&[(9_980, false), (9_940, false), (9_990, false)]);
+        assert_eq!(never, ["≥ 9.98 s", "", "≥ 9.94 s to ≥ 9.99 s"]);
+        assert_eq!(
+            by_loss(&[(970, true), (9_980, false), (866, true)]),
+            ["970 ms", "", "866 ms to ≥ 9.98 s"]
+        );
+        assert_eq!(by_loss(&[(970, true), (926, true), (866, true)]), ["926 ms", "", "866–970"]);
+        // They grow, so that an interval of what may come reaches far.
+        let [median, interval, _] = by_loss(&[1, 1, 2, 3, 1_000, 1_000].map(|ms| (ms, true)));
+        assert_eq!(median, "2.50 ms");
+        assert!(interval.ends_with("1.00 s"), "no more than was sent one way: {interval}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod bring_up;
 mod convergence;
+mod headline;
 mod hops;
 pub(crate) mod neighbours;
 mod picture;
@@ -19,6 +20,8 @@ use crate::context::Context;
 use crate::data::RunData;
 use crate::ft::trial::failover;
 use crate::table::Table;
+
+pub(crate) use headline::headline;
 
 /// The chapter about paths through routers.
 #[derive(Debug)]
@@ -38,9 +41,9 @@ impl Chapter for Routed {
         page.put(Rank::Details, "routed-bring-up", "Bring-up of the routers", bring_up::section(data));
         page.words.push((
             "by loss, by rate",
-            "Convergence of the data plane after RFC 6412: probes that were lost times the interval between two; and the \
-             time from the first that was lost to the first from which on all arrived. Both of probes from edge to edge, \
-             each way by itself.",
+            "Convergence of the data plane (RFC 6413): probes that were lost times the interval between two; and the time \
+             from the first that was lost to the first from which on twenty in a row arrived. Both of probes from edge to \
+             edge, each way by itself.",
         ));
         page
     }
@@ -89,6 +92,22 @@ pub(crate) fn median_by_rate(all: &[Convergence]) -> Option<(f64, bool)> {
     Some((vtax_stats::quantile(&times, 0.5)?, times.len() / 2 >= known))
 }
 
+/// The median of times by loss, and whether it is only a lower bound: what was not whole again before the next thing was done would
+/// have lost more. Such a time that is above the median leaves it as it is.
+pub(crate) fn median_by_loss(all: &[Convergence]) -> Option<(f64, bool)> {
+    let time = |found: &Convergence| (found.by_loss.0 as f64, was_cut_off(found));
+    let mut times: Vec<(f64, bool)> = all.iter().map(time).collect();
+    times.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+    let values: Vec<f64> = times.iter().map(|(ns, _)| *ns).collect();
+    let median = vtax_stats::quantile(&values, 0.5)?;
+    Some((median, times.iter().take(values.len() / 2 + 1).any(|(_, cut_off)| *cut_off)))
+}
+
+/// Whether the data plane was not whole again before the next thing was done: it would have lost more.
+fn was_cut_off(found: &Convergence) -> bool {
+    found.by_rate.is_none()
+}
+
 /// Cells whose paths have routers, with their trials that count and have probes.
 fn trials(data: &RunData) -> impl Iterator<Item = (&Cell, Vec<(&TrialRecord, &TopologyOutcome)>)> {
     let routed = data.plan.cells.iter().filter(|cell| cell.path.kind.routed().is_some());
@@ -116,6 +135,26 @@ mod tests {
         assert_eq!((both.by_loss, both.by_rate, both.began), (Nanos(5), Some(Nanos(6)), Some(Nanos(3))));
         assert_eq!((both.counts.sent, both.counts.lost), (20, 5));
         assert_eq!(worse([way(1, None), way(5, Some(6))]).by_rate, None);
+    }
+
+    #[test]
+    fn what_was_cut_off_bounds_the_median_by_loss() {
+        let median = |all: &[(u64, bool)]| {
+            let found = |(loss, is_whole): &(u64, bool)| Convergence {
+                by_rate: is_whole.then_some(Nanos(*loss)),
+                by_loss: Nanos(*loss),
+                ..Convergence::default()
+            };
+            median_by_loss(&all.iter().map(found).collect::<Vec<_>>())
+        };
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[(10, true), (500, false), (30, true)]), Some((30.0, false)));
+        assert_eq!(median(&[(998, false), (994, false), (1_000, false)]), Some((998.0, true)));
+        // One that is lower may have lost more than the median.
+        assert_eq!(median(&[(5, false), (10, true), (30, true)]), Some((10.0, true)));
+        assert_eq!(median(&[(10, true), (10, false), (10, true)]), Some((10.0, false)));
+        // Of an even number both of the middle count.
+        assert_eq!(median(&[(10, true), (30, false)]), Some((20.0, true)));
     }
 
     #[test]

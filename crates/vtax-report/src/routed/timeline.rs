@@ -1,9 +1,12 @@
 //! What routers said and did, under what the data plane lost.
 
+use std::collections::BTreeSet;
+
 use vtax_store::failover::{TopologyEvent, TopologyOutcome};
 use vtax_topology::timeline::{Entry, Source};
 use vtax_units::Nanos;
 
+use super::convergence::MOST_EVENTS;
 use super::{trials, worse};
 use crate::data::RunData;
 use crate::format::quantity;
@@ -28,7 +31,7 @@ pub(super) fn section(data: &RunData) -> Markup {
         };
         let place = data.environment_label(cell);
         for (number, event) in found.events.iter().enumerate() {
-            let title = format!("{}, {place}, trial {:03}", event.fault.event(), trial.index);
+            let title = format!("{}, {place}, trial {:03}", was_done(event), trial.index);
             let until = found.events.get(number + 1).map_or(end(event), |next| next.at);
             m.add(&details(&title, &one(found, event, until)));
         }
@@ -41,13 +44,16 @@ fn end(event: &TopologyEvent) -> Nanos {
     Nanos(event.at.0.saturating_add(AFTER.0))
 }
 
-/// Rows of an event: those of the data plane among those of the routers.
+/// Rows of an event: what was done, then those of the data plane among those of the routers. A guest that holds routers has a clock of
+/// its own, by which what was done may stand before the event or among what followed the one before, so it is told from the event.
 fn rows(found: &TopologyOutcome, event: &TopologyEvent, until: Nanos) -> Vec<(Nanos, [String; 3])> {
-    let within = |entry: &&Entry| (event.at..until.min(end(event))).contains(&entry.at);
+    let done: BTreeSet<String> = found.events.iter().take(MOST_EVENTS).map(was_done).collect();
+    let is_done = |entry: &Entry| entry.source == Source::Fault && done.contains(&entry.text);
+    let within = |entry: &&Entry| (event.at..until.min(end(event))).contains(&entry.at) && !is_done(entry);
     let entries = found.timeline.iter().take(MOST_ENTRIES).filter(within);
-    let mut rows: Vec<(Nanos, [String; 3])> = entries
-        .map(|entry| (entry.at, [entry.router.clone(), who(&entry.source), entry.text.clone()]))
-        .collect();
+    let said = |entry: &Entry| (entry.at, [entry.router.clone(), who(&entry.source), entry.text.clone()]);
+    let own = (event.at, [String::new(), who(&Source::Fault), was_done(event)]);
+    let mut rows: Vec<(Nanos, [String; 3])> = [own].into_iter().chain(entries.map(said)).collect();
     let plane = |after: Nanos, words: &str| {
         let row = ["data plane".to_owned(), "probes".to_owned(), words.to_owned()];
         (Nanos(event.at.0.saturating_add(after.0)), row)
@@ -65,6 +71,11 @@ fn rows(found: &TopologyOutcome, event: &TopologyEvent, until: Nanos) -> Vec<(Na
         rows.push((*at, ["all".to_owned(), "vtax".to_owned(), what]));
     }
     rows
+}
+
+/// What was done, as the timeline has it.
+fn was_done(event: &TopologyEvent) -> String {
+    event.fault.event().to_string()
 }
 
 fn who(source: &Source) -> String {
@@ -150,11 +161,47 @@ mod tests {
         };
         let words: Vec<String> =
             rows(&found, &event, ms(9_000)).into_iter().map(|(_, [_, _, what])| what).collect();
-        assert_eq!(words, ["the first probe is lost", "down", "route", "all probes arrive again"]);
+        assert_eq!(
+            words,
+            ["cut: a-b", "the first probe is lost", "down", "route", "all probes arrive again"]
+        );
         let timeline = (0..250).map(|number| entry(1_010, &number.to_string())).collect();
         let loud = rows(&TopologyOutcome { timeline, ..found }, &event, ms(9_000));
         let [.., (_, [_, _, last])] = loud.as_slice() else { panic!("{loud:?}") };
         assert_eq!(loud.len(), MOST_ROWS + 1);
-        assert!(last.starts_with("52 later rows are left out"), "{last}");
+        assert!(last.starts_with("53 later rows are left out"), "{last}");
+    }
+
+    #[test]
+    fn what_was_done_leads_its_own_rows_whatever_the_routers_clock_says() {
+        let ms = Nanos::from_millis;
+        let (up, down) = (Convergence::default(), Convergence::default());
+        let event = |at: u64, fault| TopologyEvent { fault, at: ms(at), up, down };
+        let link = "a-b".parse().unwrap();
+        let done = |at: u64, text: &str| Entry {
+            at: ms(at),
+            router: String::new(),
+            source: Source::Fault,
+            text: text.to_owned(),
+        };
+        let events =
+            vec![event(2_000, TopologyFault::CutLink(link)), event(12_000, TopologyFault::RestoreLink(link))];
+        let found = TopologyOutcome {
+            interval: ms(1),
+            late: Nanos::ZERO,
+            before: None,
+            events: events.clone(),
+            // By the routers' clock a millisecond before the restore is told of here.
+            timeline: vec![done(2_001, "cut: a-b"), done(11_999, "restore: a-b"), done(3_000, "left out")],
+            problem: None,
+        };
+        let words = |event: &TopologyEvent, until: u64| -> Vec<(Nanos, String)> {
+            rows(&found, event, ms(until)).into_iter().map(|(at, [_, _, what])| (at, what)).collect()
+        };
+        assert_eq!(
+            words(&events[0], 12_000),
+            [(ms(2_000), "cut: a-b".to_owned()), (ms(3_000), "left out".to_owned())]
+        );
+        assert_eq!(words(&events[1], 22_000), [(ms(12_000), "restore: a-b".to_owned())]);
     }
 }

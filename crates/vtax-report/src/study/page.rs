@@ -22,7 +22,7 @@ pub(super) fn page(report: &StudyReport<'_>) -> String {
     page.open("main", &[]).element("h1", &[], &headline(found));
     let warnings = warnings(found);
     if !warnings.is_empty() {
-        page.fixed("<aside class=\"notes\"><h3>Read this first</h3>");
+        page.fixed("<aside class=\"notes\"><h2>Read this first</h2>");
         list(&mut page, warnings.into_iter()).fixed("</aside>");
     }
     section(&mut page, "claims", "Claims", &claims(report));

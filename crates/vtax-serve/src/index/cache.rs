@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vtax_store::{RunBrief, RunStamp};
+use vtax_units::hex;
 
 use super::{Entry, RunId};
 
@@ -27,8 +28,7 @@ struct Line {
 /// The file that keeps the index of this root.
 pub(super) fn file(cache: &Path, root: &Path) -> PathBuf {
     let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
-    let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    cache.join(format!("index-{name}.jsonl"))
+    cache.join(format!("index-{}.jsonl", hex(&digest[..8])))
 }
 
 /// What was kept, by path; nothing where nothing was, or what is there isn't understood.

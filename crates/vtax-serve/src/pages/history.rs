@@ -113,6 +113,11 @@ fn found(history: &History) -> Markup {
     m
 }
 
+/// What a change's range is worth: docs/serve.md has how often it holds the truth.
+const CHOSEN: &str = "A change is told with the range that the runs on either side of it leave open. As it was found where it \
+     looks largest, a small one is told as larger than it is: where it is hardly larger than runs differ \
+     anyway, the range rarely holds the truth. Runs made after it was found tell how large it is.";
+
 /// Each change, with the runs on both sides one click away.
 fn turns(history: &History) -> Markup {
     let mut m = Markup::new();
@@ -120,6 +125,7 @@ fn turns(history: &History) -> Markup {
         return m;
     }
     m.element("h2", &[], "Changes");
+    m.element("p", &[("class", "small-print")], CHOSEN);
     for turn in history.turns.iter().rev() {
         let (before, after) = (&history.points[turn.at - 1], &history.points[turn.at]);
         m.open("section", &[("class", "change")]);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use vtax_fixture::hostile;
 use vtax_report::write_all;
 use vtax_store::RunDir;
+use vtax_sys::require::possible;
 use vtax_sys::sync::lock;
 
 use crate::support::{Site, copy, make};
@@ -88,7 +89,6 @@ fn problems(browser: &Browser, axe: &str) -> Vec<String> {
 }
 
 #[test]
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 fn readers_of_screens_have_no_serious_problem() {
     let _one = lock(&ONE);
     if !is_there() {
@@ -101,7 +101,7 @@ fn readers_of_screens_have_no_serious_problem() {
         let required =
             std::env::var("VTAX_REQUIRE").is_ok_and(|all| all.split(',').any(|word| word == "axe"));
         assert!(!required, "VTAX_REQUIRE has `axe`, and axe-core is missing");
-        eprintln!("skipped: axe-core is missing; `cargo xtask test-tools` installs it");
+        let _ = possible(Some("axe-core is missing; `cargo xtask test-tools` installs it"));
         return;
     };
     let (site, browser) = three_runs();
@@ -137,6 +137,9 @@ fn a_report_holds_in_a_narrow_window_and_is_printed_whole() {
         browser.width(width);
         browser.go(&format!("file://{}", run.path().join("report.html").display()));
         browser.value("(document.querySelectorAll('details').forEach((d) => { d.open = true; }), 1)");
+        // Plans make long names.
+        let head = "document.querySelector('.verdicts tbody tr:not(.metric) th')";
+        browser.value(&format!("({head}.textContent = 'native (path in TCG) over no-backdoor-at-all-1', 1)"));
         let wide = browser.value("document.documentElement.scrollWidth").as_f64().expect("a width");
         assert!(wide <= f64::from(width), "the page is {wide} wide in a window of {width}");
         // What is wider than the window can be moved within its own frame, and no text is too small to read.
@@ -155,4 +158,26 @@ fn a_report_holds_in_a_narrow_window_and_is_printed_whole() {
     let paper = browser.devtools("Page.printToPDF", &json!({"printBackground": true}));
     assert_eq!(browser.value("window.closed_on_paper"), json!(0), "all sections are open on paper");
     browser.keep("report.pdf", &paper);
+    // Whatever theme was chosen.
+    browser.value("(document.documentElement.dataset.theme = 'dark', 1)");
+    browser.devtools("Emulation.setEmulatedMedia", &json!({"media": "print"}));
+    let background = browser.value("getComputedStyle(document.body).backgroundColor");
+    assert_eq!(background, "rgb(255, 255, 255)", "paper is light");
+    assert_eq!(browser.value(SORTED), json!(["descending", "", "", true, true]));
 }
+
+/// Sorts the typical values of all figures by the space bar, up and down, one of them missing: the direction, the last
+/// value of each, and whether the others are in order.
+const SORTED: &str = "(() => {
+    const table = document.querySelector('#figures table'), head = table.tHead.rows[0].cells[4];
+    const lost = table.tBodies[0].rows[0].cells[4];
+    lost.textContent = lost.dataset.v = '';
+    const sort = () => {
+        head.dispatchEvent(new KeyboardEvent('keydown', { key: ' ', cancelable: true }));
+        return [...table.tBodies[0].rows].map((row) => row.cells[4].dataset.v);
+    };
+    const [up, down] = [sort(), sort()];
+    const rises = (values) => values.every((v, i) => i === 0 || Number(values[i - 1]) <= Number(v));
+    const order = head.getAttribute('aria-sort');
+    return [order, up.at(-1), down.at(-1), rises(up.slice(0, -1)), rises(down.slice(0, -1).reverse())];
+})()";

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
+use vtax_sys::require::possible;
 
 use crate::support::PATIENCE;
 
 /// Whether a browser and its driver are here, and a validator of HTML; where not, says so. With `browser` in
 /// `VTAX_REQUIRE` that fails.
-#[allow(clippy::print_stderr, reason = "a skipped test must say why on the test's own output")]
 pub(crate) fn is_there() -> bool {
     let missing: Vec<&str> = ["chromium", "chromedriver", "tidy"]
         .into_iter()
@@ -26,8 +26,7 @@ pub(crate) fn is_there() -> bool {
     let required =
         std::env::var("VTAX_REQUIRE").is_ok_and(|all| all.split(',').any(|word| word == "browser"));
     assert!(!required, "VTAX_REQUIRE has `browser`, and these are missing: {missing:?}");
-    eprintln!("skipped: {missing:?} missing; `vtax setup --tests` installs them");
-    false
+    possible(Some(format!("{missing:?} missing; `vtax setup --tests` installs them")))
 }
 
 /// A browser. It ends when this is dropped.

@@ -3,7 +3,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -283,7 +282,6 @@ pub(crate) fn starter(directory: &Path) -> StartOptions {
     std::fs::write(plans.join("t.yaml"), PLAN).expect("a plan");
     let program = directory.join("program");
     let script = "#!/bin/sh\ntrap 'exit 130' TERM\necho \"<b>$*</b>\"\ni=0; while [ $i -lt 3000 ]; do sleep 0.1; i=$((i+1)); done\n";
-    std::fs::write(&program, script).expect("a script");
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("executable");
+    vtax_testkit::programs::make(&program, script);
     StartOptions { plans, program, check }
 }

@@ -61,7 +61,7 @@ pub(super) fn section(data: &RunData) -> Markup {
         &[("class", "small-print")],
         "Requests are transfers, with `arrivals_of: sessions` whole sessions; replies are those that ended one. Errors are all other failures: \
          those without a reply, and transfers that the server acknowledged but that were short or wrong (these have a reply, too). Delay is the \
-         mean of requests that were right, over all trials of the cell. In and out are all bytes, commands and TLS included.",
+         mean of a trial's requests that were right; one that doesn't count has none. In and out are all bytes, commands and TLS included.",
     );
     m
 }
@@ -78,10 +78,10 @@ fn clients(data: &RunData, trial: &TrialRecord) -> Option<u32> {
     }
 }
 
-/// The mean latency of a cell's valid trials: those of single trials are let go once they are merged.
+/// The mean latency of a valid trial.
 fn delay(data: &RunData, trial: &TrialRecord) -> Option<f64> {
-    let merged = data.latency.get(&(trial.cell.clone(), trial.measure.clone()))?;
-    Some(merged.mean())
+    let found = data.of_trial(trial).iter().find(|value| value.metric == "latency_mean")?;
+    Some(found.value)
 }
 
 /// The tables of the run; none where it has no load of FTP.
@@ -132,4 +132,29 @@ pub(super) fn tables(data: &RunData) -> Vec<Table> {
         ]);
     }
     if any { vec![table] } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every trial of a cell had the mean of all.
+    #[test]
+    fn each_trial_has_a_delay_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = vtax_fixture::Options {
+            repetitions: 3,
+            seconds: 2,
+            rate: 100,
+            ..vtax_fixture::Options::default()
+        };
+        let run = vtax_fixture::create(&directory.path().join("run"), &options).unwrap();
+        let data = RunData::read(&run).unwrap();
+        let (cell, measure) = ("native.bridge.http", "latency");
+        let own = data.trials.iter().filter(|trial| trial.cell == cell && trial.measure == measure);
+        let delays: Vec<f64> = own.filter_map(|trial| delay(&data, trial)).collect();
+        let means = data.metric(cell, measure, "latency_mean");
+        assert_eq!(delays, means.iter().map(|found| found.value).collect::<Vec<f64>>());
+        assert!(delays.len() > 1 && delays[1..].iter().any(|delay| *delay != delays[0]), "{delays:?}");
+    }
 }

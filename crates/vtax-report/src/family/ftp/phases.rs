@@ -6,6 +6,7 @@ use super::trial::{TIMED, Timed};
 use crate::context::Context;
 use crate::data::Group;
 use crate::format::duration;
+use crate::general::cpu::keep_what_shows;
 use crate::html::parts::{details, figure, titled};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
@@ -66,13 +67,13 @@ fn bars(context: &Context, group: &Group<'_>, measure: &str, timed: &Timed) -> V
             bars.push(Bar { label: context.data.environment_label(cell), layers });
         }
     }
+    // In the clear nothing takes time for TLS.
+    keep_what_shows(&mut bars);
     bars
 }
 
 fn picture(caption: &str, timed: &Timed, bars: &[Bar<FtpPhase>]) -> Markup {
-    // In the clear nothing takes time for TLS.
-    let there =
-        |phase: FtpPhase| bars.iter().flat_map(|bar| &bar.layers).any(|(own, t)| *own == phase && *t > 0.0);
+    let there = |phase: FtpPhase| bars.iter().flat_map(|bar| &bar.layers).any(|(own, _)| *own == phase);
     let phases: Vec<FtpPhase> = timed.phases.iter().map(|(phase, _)| *phase).filter(|p| there(*p)).collect();
     let keys: Vec<_> = phases.iter().map(|phase| (phase.class(), phase.label().to_owned())).collect();
     let mut columns = vec![("Phase", false)];

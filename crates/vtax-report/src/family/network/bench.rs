@@ -160,6 +160,11 @@ impl<'a> Link<'a> {
 }
 
 impl<'a> Bench<'a> {
+    /// What 1,048,576 bytes are called: a megabyte beside the study, which calls them so.
+    pub(crate) fn megabyte(&self) -> &'static str {
+        if self.study.is_some() { "MB" } else { "MiB" }
+    }
+
     /// The tests of bulk TCP.
     pub(crate) fn transfers(&self) -> impl Iterator<Item = &Test<'a>> {
         self.tests.iter().filter(|t| t.window.is_some())

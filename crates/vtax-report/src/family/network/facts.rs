@@ -278,12 +278,13 @@ fn calculation(bench: &Bench<'_>) -> Markup {
         None => "",
     };
     let ours = format!(
-        "Trial {:03}, {}, {}: the receiving program counted {:.1} MB in {seconds:.3} s: {:.1} × 8,388,608 / {seconds:.3} = \
+        "Trial {:03}, {}, {}: the receiving program counted {:.1} {} in {seconds:.3} s: {:.1} × 8,388,608 / {seconds:.3} = \
          {}.{theirs}",
         sample.trial,
         sample.link.label,
         sample.test,
         bytes / MEGABYTE,
+        bench.megabyte(),
         bytes / MEGABYTE,
         quantity(sample.flow.goodput(), "bit/s"),
     );
@@ -515,6 +516,8 @@ fn paths(bench: &Bench<'_>) -> Markup {
 
 /// Facts that the path's kind or its proof says already.
 const SHOWN: [&str; 3] = ["kind", "mtu", "offloads"];
+/// What facts of routers begin with, which the table of their bring-up has.
+const OF_ROUTERS: &str = "lab.";
 
 /// `user`, `0.042 to 0.061`, `on and 2 others`.
 fn one_or_range(values: &BTreeSet<&str>) -> String {
@@ -529,19 +532,29 @@ fn one_or_range(values: &BTreeSet<&str>) -> String {
     }
 }
 
-/// `datapath user; controller ovs-testcontroller`: what all trials agree on, else how many there were.
+/// `datapath: user`, `silence: 15.2 s to 17.3 s`: times by their names, with a unit.
+fn told(name: &str, values: &BTreeSet<&str>) -> String {
+    let times: Option<Vec<f64>> = values.iter().map(|value| value.parse().ok()).collect();
+    match name.strip_suffix("_ns").zip(times) {
+        Some((name, mut times)) => {
+            times.sort_by(f64::total_cmp);
+            format!("{name}: {}", span(&times, duration))
+        }
+        None => format!("{name}: {}", one_or_range(values)),
+    }
+}
+
+/// `datapath: user; controller: ovs-testcontroller`: what all trials agree on, else how many there were.
 fn facts(link: &Link<'_>) -> String {
     let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (name, value) in link.trials.iter().flat_map(|t| &t.facts) {
         let is_proof = name.starts_with(fact::PATH_PROOF);
-        if let Some(name) = name.strip_prefix(fact::PATH).filter(|n| !is_proof && !SHOWN.contains(n)) {
+        let is_shown = |name: &&str| is_proof || SHOWN.contains(name) || name.starts_with(OF_ROUTERS);
+        if let Some(name) = name.strip_prefix(fact::PATH).filter(|name| !is_shown(name)) {
             all.entry(name).or_default().insert(value);
         }
     }
-    all.iter()
-        .map(|(name, values)| format!("{name}: {}", one_or_range(values)))
-        .collect::<Vec<_>>()
-        .join("; ")
+    all.iter().map(|(name, values)| told(name, values)).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -556,5 +569,14 @@ mod tests {
         assert_eq!(text(&["25", "none", "on"]), "25 and 2 others");
         assert_eq!(text(&["none", "on"]), "none and 1 other");
         assert_eq!(text(&[]), "");
+    }
+
+    #[test]
+    fn times_are_told_with_their_unit() {
+        let text = |name, values: &[&str]| told(name, &values.iter().copied().collect());
+        assert_eq!(text("adjacencies_ns", &["17288219716", "15203190935"]), "adjacencies: 15.2 s to 17.3 s");
+        assert_eq!(text("silence_ns", &["700000000"]), "silence: 700 ms");
+        assert_eq!(text("silence_ns", &["none", "7"]), "silence_ns: 7 and 1 other");
+        assert_eq!(text("flows", &["12", "7"]), "flows: 7 to 12");
     }
 }

@@ -9,9 +9,9 @@ use vtax_store::summary::Comparison;
 use super::bench::{Bench, Link, Links, Test, Window};
 use super::plot::{Row, WindowLine, by_window, scenarios};
 use super::study::{self, Study};
-use super::transfers::{Amount, Grid, SECONDS, amount, grid, in_30_s, megabytes, one_of_several, only};
+use super::transfers::{Amount, Grid, SECONDS, amount, grid, in_30_s, one_of_several, only};
 use crate::context::Context;
-use crate::format::{digits, quantity, tax, tax_range, tick};
+use crate::format::{quantity, tax, tax_range, tick};
 use crate::html::parts::{badge, close_table, figure, heading, open_table, row_head, wide};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
@@ -39,7 +39,7 @@ pub(super) fn section(context: &Context, links: &Links<'_>) -> Markup {
 /// How the figures of the tables came about.
 fn how(bench: &Bench<'_>) -> String {
     let of_study = bench.study.is_some();
-    let megabyte = if of_study { " (section III.E of the study)" } else { "" };
+    let megabyte = if of_study { " 1 MB is 1,048,576 bytes (section III.E of the study)." } else { "" };
     let tests = bench.study.map_or_else(String::new, |s| format!("; the study: {} tests", s.repetitions));
     let tcg = match bench.has_tcg() {
         true => {
@@ -48,7 +48,7 @@ fn how(bench: &Bench<'_>) -> String {
         false => "",
     };
     format!(
-        "{}. 1 MB is 1,048,576 bytes{megabyte}. Figures are means over the trials that count ({} of each path{tests}), by \
+        "{}.{megabyte} Figures are means over the trials that count ({} of each path{tests}), by \
          the receiver's bytes, with standard deviations in parentheses.{}{}{tcg}",
         lengths(bench),
         trials(bench),
@@ -128,7 +128,7 @@ fn study_table(bench: &Bench<'_>, study: &Study, table: &study::Table) -> Markup
     let part = format!("table-{}", table.number.to_lowercase());
     heading(&mut m, &bench.prefix, &part, &format!("Table {}: {}", table.number, table.title), &bench.label);
     let columns = grid.blocks.iter().map(|b| b.columns.len()).sum();
-    m.add(&wide(&grid_table(&grid), columns));
+    m.add(&wide(&grid_table(bench, &grid), columns));
     let mut notes = Vec::new();
     if !table.missing.is_empty() {
         notes.push(format!("Not measured here: {} (see what is not repeated).", table.missing));
@@ -146,7 +146,7 @@ fn study_table(bench: &Bench<'_>, study: &Study, table: &study::Table) -> Markup
     m
 }
 
-fn grid_table(grid: &Grid) -> Markup {
+fn grid_table(bench: &Bench<'_>, grid: &Grid) -> Markup {
     let mut m = Markup::new();
     m.open("table", &[("class", "beside")]).open("thead", &[]).open("tr", &[]).element("th", &[], "");
     for (block, class) in grid.blocks.iter().zip(["n printed", "n"]) {
@@ -164,7 +164,8 @@ fn grid_table(grid: &Grid) -> Markup {
         m.open("tr", &[]).element("th", &[("scope", "row")], window);
         for (block, class) in grid.blocks.iter().zip(["n printed", "n"]) {
             for column in &block.columns {
-                m.open("td", &[("class", class)]).add(&amount_cell(column.amounts[row].as_ref())).close("td");
+                let amount = amount_cell(bench, column.amounts[row].as_ref());
+                m.open("td", &[("class", class)]).add(&amount).close("td");
             }
         }
         m.close("tr");
@@ -173,13 +174,13 @@ fn grid_table(grid: &Grid) -> Markup {
     m
 }
 
-fn amount_cell(amount: Option<&Amount>) -> Markup {
+fn amount_cell(bench: &Bench<'_>, amount: Option<&Amount>) -> Markup {
     let mut m = Markup::new();
     let Some(a) = amount else {
         m.element("span", &[("class", "quiet")], "—");
         return m;
     };
-    let (mean, sd) = a.texts();
+    let (mean, sd) = a.texts_of(bench);
     m.text(&mean);
     let remark = match (sd, a.count) {
         (Some(sd), _) => format!(" ({sd})"),
@@ -202,7 +203,7 @@ fn comprehensive(bench: &Bench<'_>) -> Markup {
     heading(&mut m, &bench.prefix, "figure-5", &title, &bench.label);
     let keys: Vec<_> =
         windows.iter().enumerate().map(|(i, w)| (series(i), format!("window {}", w.name()))).collect();
-    let picture = responsive(|w| scenarios(&groups, &title, "MB", w));
+    let picture = responsive(|w| scenarios(&groups, &title, bench.megabyte(), w));
     m.add(&figure(&caption, &keys, &picture));
     m
 }
@@ -250,7 +251,7 @@ fn transfer_groups(bench: &Bench<'_>, windows: &[Window]) -> Vec<(String, Vec<Ro
 fn measured_row(bench: &Bench<'_>, link: &Link<'_>, windows: &[Window], variant: &str) -> Row {
     let of = |(i, w): (usize, &Window)| {
         let a = amount(bench, [link], *w, variant)?;
-        Some((i, a.mean, format!("{}, window {}: {} MB", link.label, w.name(), a.text())))
+        Some((i, a.mean, format!("{}, window {}: {}", link.label, w.name(), a.text_of(bench))))
     };
     let marks = windows.iter().enumerate().filter_map(of).collect();
     Row { label: link.label.clone(), printed: false, marks }
@@ -312,7 +313,7 @@ fn systems(bench: &Bench<'_>) -> Markup {
     heading(&mut m, &bench.prefix, "figure-6", title, &bench.label);
     let names: Vec<String> = windows.iter().map(|w| w.name()).collect();
     let keys: Vec<_> = lines.iter().map(|l| (series(l.position), l.label.clone())).collect();
-    let picture = responsive(|w| by_window(&lines, &names, title, "MB", w));
+    let picture = responsive(|w| by_window(&lines, &names, title, bench.megabyte(), w));
     m.add(&figure(caption, &keys, &picture));
     let mut columns = vec![("System", false)];
     columns.extend(names.iter().map(|n| (n.as_str(), true)));
@@ -326,7 +327,7 @@ fn systems(bench: &Bench<'_>) -> Markup {
             let name = format!("{}, {variant}", link.label);
             table.open("tr", &[]).element("th", &[("scope", "row")], &name);
             for a in &amounts {
-                table.open("td", &[("class", "n")]).add(&amount_cell(a.as_ref())).close("td");
+                table.open("td", &[("class", "n")]).add(&amount_cell(bench, a.as_ref())).close("td");
             }
             table.close("tr");
         }
@@ -393,7 +394,7 @@ fn tax_cell(context: &Context, link: &Link<'_>, test: &Test<'_>) -> Markup {
 fn every(bench: &Bench<'_>) -> Markup {
     let mut m = Markup::new();
     heading(&mut m, &bench.prefix, "transfers", "Every path, every transfer", &bench.label);
-    m.add(&by_transfer(bench, "beside double", transfer_cell));
+    m.add(&by_transfer(bench, "beside double", |link, test| transfer_cell(bench, link, test)));
     m
 }
 
@@ -415,13 +416,13 @@ fn by_transfer(bench: &Bench<'_>, class: &str, cell: impl Fn(&Link<'_>, &Test<'_
     wide(&table, tests.len())
 }
 
-fn transfer_cell(link: &Link<'_>, test: &Test<'_>) -> Markup {
+fn transfer_cell(bench: &Bench<'_>, link: &Link<'_>, test: &Test<'_>) -> Markup {
     let mut m = Markup::new();
     match vtax_stats::describe(&link.goodputs(&test.test.name)) {
         Some(d) => {
             m.text(&quantity(d.mean, "bit/s"));
-            let sd = d.sd.map_or_else(String::new, |sd| format!(" ({})", digits(in_30_s(sd))));
-            m.element("small", &[], &format!("{} MB{sd}", megabytes(in_30_s(d.mean))));
+            let amount = Amount { mean: in_30_s(d.mean), sd: d.sd.map(in_30_s), count: Some(d.n) };
+            m.element("small", &[], &amount.text_of(bench));
         }
         None => {
             let why = why_none(link, test);

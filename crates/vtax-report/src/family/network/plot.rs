@@ -44,7 +44,7 @@ pub(crate) fn scenarios(groups: &[(String, Vec<Row>)], title: &str, unit: &str, 
     };
     let mut svg = Svg::new(width, height, title, description);
     frame.x_axis(&mut svg, if narrow { 4 } else { 8 }, |v| tick(v, unit));
-    svg.text("name", (frame.right, height - 8.0), Anchor::End, "MB in 30 s");
+    svg.text("name", (frame.right, height - 8.0), Anchor::End, &format!("{unit} in 30 s"));
     let mut y = frame.top;
     for (heading, rows) in groups {
         svg.text("heading", (0.0, y + 19.0), Anchor::Start, heading);
@@ -111,7 +111,7 @@ pub(crate) fn by_window(
         svg.path("grid", &format!("M{} {}V{}", number(x), number(frame.top), number(frame.bottom)), "");
         svg.text("tick", (x, frame.bottom + 16.0), Anchor::Middle, window);
     }
-    frame.names(&mut svg, "window", "MB in 30 s");
+    frame.names(&mut svg, "window", &format!("{unit} in 30 s"));
     let mut ends = Vec::new();
     for line in lines {
         let color = series(line.position);

@@ -5,11 +5,11 @@ use vtax_units::shortened;
 
 use super::bench::{Bench, Link, Test};
 use super::headline::tests;
-use super::trial::telling;
 use crate::context::Context;
 use crate::data::RunData;
-use crate::families::metrics;
+use crate::families::{named, telling};
 use crate::format::{digits, duration, quantity, tax};
+use crate::rows;
 use crate::text::{WIDTH, first_column, printable, wrap};
 use crate::words::{sign, word};
 
@@ -106,10 +106,10 @@ fn leading<'a, 'b>(
         of_test && bench.links.iter().any(|l| l.cell.id == c.cell)
     };
     let all: Vec<&Comparison> = summary.comparisons.iter().filter(of_bench).collect();
-    let primary = metrics().filter(|m| m.primary).map(|m| m.name);
-    let metric = { primary }.find(|name| all.iter().any(|c| c.metric == *name))?;
-    let own: Vec<&Comparison> = all.into_iter().filter(|c| c.metric == metric).collect();
-    let measure = telling(&tests(data, &own))?;
+    let is_primary = |c: &&Comparison| named(&c.metric).is_some_and(|m| m.primary);
+    let lead = rows::leading(all.iter().copied().filter(is_primary))?;
+    let own: Vec<&Comparison> = all.iter().copied().filter(|c| c.metric == lead.metric).collect();
+    let measure = telling(&lead.metric, &tests(data, &own)).unwrap_or(&lead.measure);
     let test = bench.tests.iter().find(|t| t.measure == measure)?;
     Some((test, own.into_iter().filter(|c| c.measure == measure).collect()))
 }

@@ -4,14 +4,14 @@ use vtax_stats::describe;
 
 use super::bench::{Bench, Link, Window};
 use super::study::{self, Study};
-use crate::format::digits;
+use crate::format::{digits, quantity};
 
 /// Seconds that amounts are scaled to.
 pub(crate) const SECONDS: f64 = 30.0;
-/// Bytes of what is called a megabyte here and in the study (section III.E).
+/// Bytes of what the study calls a megabyte (section III.E).
 pub(crate) const MEGABYTE: f64 = 1_048_576.0;
 
-/// A mean of transfers in MB of 30 s.
+/// A mean of transfers in megabytes of 30 s, as the study counts them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Amount {
     pub(crate) mean: f64,
@@ -29,6 +29,23 @@ impl Amount {
         }
     }
 
+    /// The same as a table of a bench has them: without the study in three digits, with the unit that fits them.
+    pub(crate) fn texts_of(&self, bench: &Bench<'_>) -> (String, Option<String>) {
+        let told = |amount: f64| quantity(amount * MEGABYTE, "B");
+        match bench.study {
+            Some(_) => self.texts(),
+            None => (told(self.mean), self.sd.map(told)),
+        }
+    }
+
+    /// `2793 MB (9)`; without the study `2.73 GiB (9.00 MiB)`.
+    pub(crate) fn text_of(&self, bench: &Bench<'_>) -> String {
+        let (mean, sd) = self.texts_of(bench);
+        let unit = if bench.study.is_some() { " MB" } else { "" };
+        let sd = sd.map_or_else(String::new, |sd| format!(" ({sd})"));
+        format!("{mean}{unit}{sd}")
+    }
+
     /// `2793 (9)`.
     pub(crate) fn text(&self) -> String {
         match self.texts() {
@@ -39,7 +56,7 @@ impl Amount {
 }
 
 /// Four digits as the study prints them, and all of a larger whole number.
-pub(crate) fn megabytes(value: f64) -> String {
+fn megabytes(value: f64) -> String {
     if value >= 999.95 { format!("{value:.0}") } else { digits_4(value) }
 }
 
@@ -51,7 +68,7 @@ fn digits_4(value: f64) -> String {
     }
 }
 
-/// MB that a goodput in bit/s carries in 30 s.
+/// Megabytes that a goodput in bit/s carries in 30 s.
 pub(crate) fn in_30_s(goodput: f64) -> f64 {
     goodput / 8.0 * SECONDS / MEGABYTE
 }

@@ -6,6 +6,7 @@ use vtax_units::Bytes;
 use super::sweep::{Environment, Point, Sweep, several};
 use crate::context::Context;
 use crate::format::duration;
+use crate::general::cpu::keep_what_shows;
 use crate::general::trial::{LAYERS, layer_label};
 use crate::html::parts::{details, figure};
 use crate::html::table::PlainTable;
@@ -45,6 +46,7 @@ fn picture(context: &Context, sweep: &Sweep<'_>, point: &Point<'_>) -> Markup {
     if bars.is_empty() {
         return Markup::new();
     }
+    keep_what_shows(&mut bars);
     let shape = &point.test.shape;
     let caption = sweep.titled(&format!(
         "CPU time per GiB by layer: {}, files of {}, records of {}",
@@ -92,21 +94,22 @@ fn layers(
 
 fn table(context: &Context, sweeps: &[Sweep<'_>]) -> Markup {
     let several = several(&context.data.plan);
-    let rows: Vec<(String, Vec<(Layer, f64)>)> = sweeps
+    let mut rows: Vec<Bar> = sweeps
         .iter()
         .flat_map(|sweep| sweep.points.iter().flat_map(|p| sweep.environments.iter().map(move |e| (p, e))))
         .flat_map(|(point, environment)| {
             ENDS.map(|(end, of)| {
-                let name = format!("{}, {}{end}", point.title(several), environment.label);
-                (name, layers(context, environment, point, of))
+                let label = format!("{}, {}{end}", point.title(several), environment.label);
+                Bar { label, layers: layers(context, environment, point, of) }
             })
         })
-        .filter(|(_, layers)| !layers.is_empty())
+        .filter(|row| !row.layers.is_empty())
         .collect();
+    keep_what_shows(&mut rows);
     let used: Vec<Layer> = LAYERS
         .iter()
         .map(|(layer, _)| *layer)
-        .filter(|layer| rows.iter().any(|(_, layers)| layers.iter().any(|l| l.0 == *layer)))
+        .filter(|layer| rows.iter().any(|row| row.layers.iter().any(|l| l.0 == *layer)))
         .collect();
     if rows.is_empty() {
         return Markup::new();
@@ -115,11 +118,10 @@ fn table(context: &Context, sweeps: &[Sweep<'_>]) -> Markup {
     columns.extend(used.iter().map(|layer| (layer_label(*layer), true)));
     columns.push(("Sum", true));
     let mut table = PlainTable::new("every", &columns);
-    for (name, layers) in &rows {
-        let time = |layer: &Layer| layers.iter().find(|l| l.0 == *layer).map_or(0.0, |l| l.1);
-        let sum: f64 = layers.iter().map(|l| l.1).sum();
-        let cells = used.iter().map(time).chain([sum]);
-        table.push(name, cells.map(|time| if time > 0.0 { duration(time) } else { String::new() }));
+    for row in &rows {
+        let time = |layer: &Layer| row.layers.iter().find(|l| l.0 == *layer).map_or(0.0, |l| l.1);
+        let cells = used.iter().map(time).chain([row.total()]);
+        table.push(&row.label, cells.map(|time| if time > 0.0 { duration(time) } else { String::new() }));
     }
     table.finish()
 }

@@ -3,7 +3,7 @@
 use vtax_plan::model::StorageOperation;
 use vtax_units::Bytes;
 
-use super::sweep::{Found, Point, Sweep, noted};
+use super::sweep::{Found, Point, Sweep, has_intervals, noted};
 use crate::format::{quantity, range, tax};
 use crate::html::parts::{badge, close_table, open_table, wide};
 use crate::markup::Markup;
@@ -21,13 +21,18 @@ pub(super) fn heat(sweeps: &[Sweep<'_>]) -> Markup {
         }
     }
     if !m.is_empty() {
-        let note = noted(
-            "Typical values over trials (median) with their 95 % intervals; the darker, the more. Sequential operations in bytes per \
-             second until durable, others in operations per second. Below each candidate its tax and verdict against the baseline: \
-             all of the first table are judged together.",
-            sweeps,
+        let (intervals, verdict) = match has_intervals(sweeps) {
+            true => (
+                " with their 95 % intervals",
+                " and verdict against the baseline: all of the first table are judged together",
+            ),
+            false => (", too few for intervals", " against the baseline"),
+        };
+        let note = format!(
+            "Typical values over trials (median){intervals}; the darker, the more. Sequential operations in bytes per \
+             second until durable, others in operations per second. Below each candidate its tax{verdict}."
         );
-        m.element("p", &[("class", "small-print")], &note);
+        m.element("p", &[("class", "small-print")], &noted(&note, sweeps));
     }
     m
 }

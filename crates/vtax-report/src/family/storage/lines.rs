@@ -2,7 +2,7 @@
 
 use vtax_units::Bytes;
 
-use super::sweep::{Point, Sweep, noted};
+use super::sweep::{Point, Sweep, has_intervals, noted};
 use crate::format::{quantity, range};
 use crate::html::parts::figure;
 use crate::markup::Markup;
@@ -33,9 +33,11 @@ pub(super) fn lines(sweeps: &[Sweep<'_>]) -> Markup {
         }
     }
     if !m.is_empty() {
-        let caption =
-            noted("Typical values over trials (median); thin bars are their 95 % intervals.", sweeps);
-        m.element("p", &[("class", "small-print")], &caption);
+        let caption = match has_intervals(sweeps) {
+            true => "Typical values over trials (median); thin bars are their 95 % intervals.",
+            false => "Typical values over trials (median), too few for intervals.",
+        };
+        m.element("p", &[("class", "small-print")], &noted(caption, sweeps));
     }
     m
 }

@@ -1,6 +1,7 @@
 //! Storage: tests of files, by size and record.
 
 mod access;
+mod answered;
 mod cpu;
 mod heat;
 mod lines;
@@ -18,6 +19,11 @@ use rust_xlsxwriter::{Workbook, XlsxError};
 use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::table::Table;
+
+/// Who answered reads, in a sentence for each.
+pub(crate) fn who_answered(context: &Context) -> Vec<String> {
+    answered::sentences(context, &sweep::of(context))
+}
 
 /// The chapter about storage.
 #[derive(Debug)]

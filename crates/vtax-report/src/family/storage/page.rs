@@ -3,7 +3,7 @@
 use vtax_store::record::{Observation, Validity};
 use vtax_store::summary::MetricSummary;
 
-use super::sweep::{Environment, Point, Sweep, noted, several};
+use super::sweep::{Environment, Point, Sweep, has_intervals, noted, several};
 use crate::context::Context;
 use crate::format::{duration, quantity, range};
 use crate::html::parts::{close_table, details, open_table};
@@ -37,12 +37,12 @@ pub(super) fn tests(context: &Context, sweeps: &[Sweep<'_>]) -> Markup {
     }
     close_table(&mut table);
     let mut m = details("As a table", &table);
-    let note = noted(
-        "Medians over trials with their 95 % intervals; latency from the histograms of all trials together, from ten operations beyond a percentile on. \
-         Slowest and fastest process are of the first trial that counts.",
-        sweeps,
+    let intervals = if has_intervals(sweeps) { "with their 95 % intervals" } else { "too few for intervals" };
+    let note = format!(
+        "Medians over trials, {intervals}; latency from the histograms of all trials together, from ten operations beyond a percentile on. \
+         Slowest and fastest process are of the first trial that counts."
     );
-    m.element("p", &[("class", "small-print")], &note);
+    m.element("p", &[("class", "small-print")], &noted(&note, sweeps));
     m
 }
 
@@ -94,7 +94,7 @@ fn spread(observation: &Observation, point: &Point<'_>) -> Option<String> {
 }
 
 /// A test in the first trial in which it counts.
-fn first<'a>(context: &'a Context, cell: &str, point: &Point<'_>) -> Option<&'a Observation> {
+pub(super) fn first<'a>(context: &'a Context, cell: &str, point: &Point<'_>) -> Option<&'a Observation> {
     let trials = context.data.trials.iter().filter(|trial| trial.measure == point.of_measure());
     let trials = trials.filter(|trial| trial.cell == cell && trial.validity == Validity::Valid);
     let counts = |o: &&Observation| o.name == point.test.name && o.validity == Validity::Valid;

@@ -2,6 +2,7 @@
 
 use vtax_plan::model::{Cell, Plan, ServiceKind};
 use vtax_store::record::{Observation, TrialRecord, Validity};
+use vtax_units::counted;
 
 use crate::format::quantity;
 
@@ -30,16 +31,17 @@ fn of_cell(cell: &Cell, trials: &[TrialRecord]) -> Option<String> {
     let (observation, moved) = most?;
     let others = match tests.len() - 1 {
         0 => String::new(),
-        1 => ", and so does one other test".to_owned(),
-        n => format!(", and so do {n} other tests"),
+        n => format!(" The same holds for {}.", counted(n, "other test")),
     };
+    // The fastest trial's figure isn't the typical one, which tables show.
     Some(format!(
-        "{}: {} moves {}, but its path `{}` carries {} at most{others}: not all of it came over the path, a cache before it answered.",
+        "{}: in its fastest trial {} moved {}, more than the {} that its path `{}` carries: a cache before the path answered part \
+         of it.{others}",
         cell.id,
         observation.name,
         quantity(moved, "B/s"),
-        cell.path.name,
         quantity(limit, "B/s"),
+        cell.path.name,
     ))
 }
 

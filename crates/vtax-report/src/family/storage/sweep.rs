@@ -188,6 +188,12 @@ pub(super) fn not_durable(sweeps: &[Sweep<'_>]) -> Option<&'static str> {
     )
 }
 
+/// Whether any figure has an interval; too few trials have none.
+pub(super) fn has_intervals(sweeps: &[Sweep<'_>]) -> bool {
+    let found = sweeps.iter().flat_map(|sweep| &sweep.points).flat_map(|point| &point.found);
+    found.flatten().any(|found| found.figure.interval.is_some())
+}
+
 /// A note, and behind it what [`not_durable`] says.
 pub(super) fn noted(note: &str, sweeps: &[Sweep<'_>]) -> String {
     not_durable(sweeps).map_or_else(|| note.to_owned(), |more| format!("{note} {more}"))
@@ -211,7 +217,40 @@ fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use vtax_store::summary::Better;
+
     use super::*;
+
+    /// Above a table of two trials stood "with their 95 % intervals".
+    #[test]
+    fn intervals_are_told_of_only_where_there_is_one() {
+        let plan = "{vtax: 1, name: t, baseline: native, environments: native, paths: direct, \
+                    workload: {storage: {size: 1MiB, record: 4KiB, operations: [write]}}, measure: storage}";
+        let plan = vtax_plan::parse("t", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let test = &plan.cells[0].workload.model().storage_tests()[0];
+        let has = |interval| {
+            let figure = MetricSummary {
+                unit: "B/s".to_owned(),
+                better: Better::Higher,
+                n: 2,
+                center: 1.0,
+                mean: 1.0,
+                sd: None,
+                median: 1.0,
+                interval,
+                at_least: false,
+                values: vec![1.0, 1.0],
+                trials: Vec::new(),
+                percentiles: BTreeMap::new(),
+            };
+            let found = vec![None, Some(Found { figure: &figure, comparison: None })];
+            let points = vec![Point { test, measure: String::new(), found }];
+            has_intervals(&[Sweep { label: String::new(), environments: Vec::new(), points }])
+        };
+        assert!(has(Some((0.5, 2.0))) && !has(None) && !has_intervals(&[]));
+    }
 
     #[test]
     fn what_nobody_asked_to_be_durable_is_told() {
