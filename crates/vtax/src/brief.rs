@@ -1,9 +1,12 @@
 //! Errors on one screen: what QEMU said before it ended belongs behind `--verbose`, and into the report.
 
+use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use vtax_units::evidence::{self, Line};
 use vtax_units::{counted, printable};
+
+use crate::screen;
 
 /// Whether everything is said.
 static VERBOSE: AtomicBool = AtomicBool::new(false);
@@ -19,12 +22,13 @@ pub(crate) fn shown(text: &str) -> String {
     if VERBOSE.load(Ordering::Relaxed) { text } else { without_evidence(&text) }
 }
 
-/// Lines that the errors of a plan may take.
-const SCREEN: usize = 40;
+/// Lines of a screen that the errors of a plan leave: the command's, and the next prompt.
+const BESIDE: usize = 2;
 
-/// The errors of a plan as people want them on a terminal: those that a screen holds, and how many there are.
+/// The errors of a plan: on a terminal those that its screen holds, and how many there are. In a pipe or a log all that were kept.
 pub(crate) fn errors(text: &str) -> String {
-    if VERBOSE.load(Ordering::Relaxed) { text.to_owned() } else { first_errors(text, SCREEN) }
+    let all = VERBOSE.load(Ordering::Relaxed) || !std::io::stderr().is_terminal();
+    if all { text.to_owned() } else { first_errors(text, screen::size().0.saturating_sub(BESIDE)) }
 }
 
 /// The first of errors that stand apart by an empty line, as many as so many lines hold, at least one. Behind the last one

@@ -2,6 +2,7 @@
 
 mod fault;
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -118,7 +119,7 @@ pub(crate) fn report(failure: &Failure) -> Exit {
     let mut err = std::io::stderr().lock();
     let text = match failure {
         Failure::Plan(errors) => {
-            let colour = err.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            let colour = err.is_terminal() && !forbids_colour(std::env::var_os("NO_COLOR").as_deref());
             brief::errors(&errors.to_text(colour))
         }
         Failure::Other { .. } => format!("{ERROR_PREFIX}{}\n", brief::shown(&failure.to_string())),
@@ -129,6 +130,11 @@ pub(crate) fn report(failure: &Failure) -> Exit {
         let _ = writeln!(err, "this is a bug of vtax; please report it with the command");
     }
     failure.exit()
+}
+
+/// Whether this value of `NO_COLOR` turns colours off: an empty one says nothing (no-color.org).
+fn forbids_colour(value: Option<&OsStr>) -> bool {
+    value.is_some_and(|value| !value.is_empty())
 }
 
 /// Has a panic for want of threads or memory told as what it is: no bug of vtax's, but a limit of this host's.
@@ -196,6 +202,12 @@ impl<T, E: Into<anyhow::Error>> Classify<T> for Result<T, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_no_color_says_nothing() {
+        let forbids = |value: Option<&str>| forbids_colour(value.map(OsStr::new));
+        assert_eq!([None, Some(""), Some("1")].map(forbids), [false, false, true]);
+    }
 
     #[test]
     fn what_is_not_to_be_had_is_told_from_bugs() {

@@ -2,8 +2,8 @@
 
 mod table;
 
-use std::io::{IsTerminal, Write};
-use std::sync::Mutex;
+use std::io::Write;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -17,9 +17,16 @@ use vtax_units::{counted, printable};
 
 use crate::{brief, screen};
 
+/// Lines on standard error that stay, above the live line where there is one. Its clones have the same.
+#[derive(Clone, Default)]
+pub(crate) struct Lines {
+    bar: Arc<OnceLock<ProgressBar>>,
+    quiet: bool,
+}
+
 /// Draws a run's progress on standard error.
 pub(crate) struct Progress {
-    bar: Option<ProgressBar>,
+    lines: Lines,
     trial: Mutex<String>,
     /// Network tests of the plan, in its order.
     tests: Vec<NetworkTest>,
@@ -36,44 +43,71 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-impl Progress {
-    /// A live line where standard error is a terminal.
-    pub(crate) fn new(plan: &Plan) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new_spinner();
-            bar.set_style(style(LINE));
-            bar.enable_steady_tick(Duration::from_millis(200));
-            bar
-        });
-        Self { bar, trial: Mutex::new(String::new()), tests: tests_of(plan), margin: plan.margin.0 }
+impl Lines {
+    /// Lines that aren't printed where `quiet` is true.
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self { quiet, ..Self::default() }
     }
 
-    /// Prints a line that stays. Names in it come from plans, and words in it from other programs and hosts.
+    /// Prints one. Names in it come from plans, and words in it from other programs and hosts.
     pub(crate) fn line(&self, text: &str) {
+        if self.quiet {
+            return;
+        }
         let text = printable(text);
-        match &self.bar {
+        match self.bar.get() {
             Some(bar) => bar.println(text),
             // Progress that nobody can read any more must not end the run.
             None => drop(writeln!(std::io::stderr(), "{text}")),
         }
     }
 
+    /// Puts a live line below them where standard error is a terminal that can have one. Elsewhere, as on a dumb terminal, the bar is
+    /// hidden, and drops lines that are printed above it, too.
+    fn begin_live(&self) {
+        let bar = ProgressBar::new_spinner();
+        if self.quiet || bar.is_hidden() {
+            return;
+        }
+        bar.set_style(style(LINE));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        // One that is there already stays.
+        let _ = self.bar.set(bar);
+    }
+}
+
+impl Progress {
+    /// These lines, with a live one where standard error is a terminal.
+    pub(crate) fn new(plan: &Plan, lines: Lines) -> Self {
+        lines.begin_live();
+        Self { lines, trial: Mutex::new(String::new()), tests: tests_of(plan), margin: plan.margin.0 }
+    }
+
+    /// Prints a line that stays.
+    pub(crate) fn line(&self, text: &str) {
+        self.lines.line(text);
+    }
+
     /// Takes the live line away.
     pub(crate) fn finish(&self) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = self.bar() {
             bar.finish_and_clear();
         }
     }
 
+    fn bar(&self) -> Option<&ProgressBar> {
+        self.lines.bar.get()
+    }
+
     fn status(&self, text: &str) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = self.bar() {
             bar.set_message(printable(text));
         }
     }
 
     /// Shows how far the comparisons are.
     fn compare(&self, comparisons: &[LiveComparison]) {
-        let Some(bar) = &self.bar else { return };
+        let Some(bar) = self.bar() else { return };
         let table = table::table(comparisons, self.margin, screen::size());
         if !table.is_empty() {
             bar.set_prefix(printable(&table));

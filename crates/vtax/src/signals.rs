@@ -8,16 +8,22 @@ use vtax_sys::signals::SignalFd;
 
 use crate::exit::Exit;
 use crate::front::ENDING;
+use crate::progress::Lines;
 
 /// Signals that come so soon after the first ask for the same. What stops a service or a job (`systemctl stop`, `scancel`) sends one to
 /// each of its processes, and the front process passes its own on.
 const SAME: Duration = Duration::from_millis(500);
 
-/// Has the first signal ask the run to stop, and the second end the process, and with it
+/// What is said at the first signal: what is done before the end, and how to have that at once.
+pub(crate) fn stopping(first: &str) -> String {
+    format!("stopping: {first}; once more to end at once")
+}
+
+/// Has the first signal ask the run to stop, which first does what is said here, and the second end the process, and with it
 /// everything in its namespaces. Call it before any other thread is started.
-pub(crate) fn stop_on_signals(stop: &Stop) -> anyhow::Result<()> {
+pub(crate) fn stop_on_signals(stop: &Stop, lines: &Lines, does_first: &'static str) -> anyhow::Result<()> {
     let signals = SignalFd::new(&ENDING)?;
-    let stop = stop.clone();
+    let (stop, lines) = (stop.clone(), lines.clone());
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         let mut first: Option<Instant> = None;
         loop {
@@ -33,6 +39,7 @@ pub(crate) fn stop_on_signals(stop: &Stop) -> anyhow::Result<()> {
                 }
                 first = Some(Instant::now());
                 stop.ask();
+                lines.line(&stopping(does_first));
             }
         }
     })?;

@@ -70,11 +70,21 @@ fn a_server_that_is_not_there_is_no_success() {
     expect(&load(&["--search"]), 1, &["nothing to search", "refused"]);
     expect(&load(&["--search", "--rate", "50/s"]), 1, &["even", "was too much"]);
     expect(&load(&["--search", "--max", "0.3/s"]), 2, &["--max", "a search tries no rate below 0.5/s"]);
-    expect(&vtax(&["load", "redis", &nobody, "--rate", "50/s"]), 1, &["first value of each key", "refused"]);
+    let unreached = format!("cannot reach the server {nobody}: connection refused; is it running there?");
+    expect(&vtax(&["load", "redis", &nobody, "--rate", "50/s"]), 1, &[&unreached]);
     for test in ["tcp", "udp", "rr", "voice"] {
         expect(&vtax(&["load", test, &nobody]), 1, &[&nobody, "--server` running there?"]);
     }
-    expect(&vtax(&["load", "http", "http://no.such.host.invalid/", "--rate", "1/s"]), 2, &["no.such.host"]);
+    let families = [
+        ("http", "http://no.such.host.invalid/"),
+        ("redis", "no.such.host.invalid"),
+        ("ftp", "no.such.host.invalid:2121"),
+        ("desktop", "no.such.host.invalid"),
+    ];
+    for (family, target) in families {
+        let output = vtax(&["load", family, target, "--rate", "1/s"]);
+        expect(&output, 2, &["looking up `no.such.host.invalid"]);
+    }
 }
 
 /// Whoever asks for a certificate to be checked must not believe that it was.
@@ -126,6 +136,23 @@ fn what_would_have_no_effect_is_refused() {
     let list = ["--operations", "list", "--size", "4KiB", "--cache", "cold"];
     let names = vtax(&[&["load", "storage", "file:/nowhere"][..], &list].concat());
     expect(&names, 2, &["cache", "it can't be cold for `list`"]);
+}
+
+/// Its errors were shown within an error.
+#[test]
+fn a_plan_that_is_wrong_is_told_of_as_by_check() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let plan = directory.path().join("plan.yaml");
+    std::fs::write(&plan, "vtax: 1\nnmae: t\n").expect("written");
+    let plan = plan.to_str().expect("UTF-8");
+    let said = |arguments: &[&str]| {
+        let output = vtax(arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        text(&output)
+    };
+    let told = said(&["load", "http", "http://127.0.0.1:1/", "--rate", "1/s", "--plan", plan]);
+    assert!(told.contains("did you mean `name`?"), "{told}");
+    assert_eq!(told, said(&["check", plan]));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What `vtax load --json` prints, against its schema; and what an interrupted load prints.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use vtax_sys::require::installed;
+use vtax_testkit::programs::Killed;
 
 #[path = "../../vtax-plan/tests/validate.rs"]
 mod validate;
@@ -38,6 +40,9 @@ impl Server {
 
     /// Starts Redis where it is installed.
     fn redis() -> Option<Self> {
+        if !installed(&["redis-server"]) {
+            return None;
+        }
         let port = vtax_sys::free_port().to_string();
         let mut command = Command::new("redis-server");
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]).stdout(Stdio::piped());
@@ -50,6 +55,9 @@ impl Server {
 
 /// nginx with HTTP/2 in the clear, where it is installed; its files are in the directory.
 fn http2(directory: &Path) -> Option<Server> {
+    if !installed(&["nginx"]) {
+        return None;
+    }
     let address = format!("127.0.0.1:{}", vtax_sys::free_port());
     let root = directory.display();
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -75,6 +83,9 @@ fn http2(directory: &Path) -> Option<Server> {
 
 /// A desktop where TigerVNC is installed: its server, and what shows something on it.
 fn desktop() -> Option<[Server; 2]> {
+    if !installed(&["Xvnc"]) {
+        return None;
+    }
     let port = vtax_sys::free_port().to_string();
     let mut command = Command::new("Xvnc");
     command.args([&format!(":{port}"), "-rfbport", &port, "-geometry", "640x480", "-depth", "24"]);
@@ -108,24 +119,25 @@ fn load(arguments: &[&str]) -> Output {
 fn interrupted(arguments: &[&str], lines: usize) -> Output {
     let mut command = Command::new(VTAX);
     command.arg("load").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("vtax starts");
+    let mut child = command.spawn().map(Killed::new).expect("vtax starts");
     let mut progress = BufReader::new(child.stderr.take().expect("piped")).lines();
     assert_eq!(progress.by_ref().take(lines).count(), lines, "{arguments:?} ended by itself");
     kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
-    child.wait_with_output().expect("it ends")
+    child.output().expect("it ends")
 }
 
 /// The JSON of a server for calls that Ctrl-C ended.
 fn answered_calls() -> Output {
     let arguments = ["load", "sip", "--uas", "127.0.0.1:0", "--json"];
-    let mut child = Command::new(VTAX).args(arguments).stdout(Stdio::piped()).spawn().expect("vtax starts");
+    let child = Command::new(VTAX).args(arguments).stdout(Stdio::piped()).spawn();
+    let mut child = child.map(Killed::new).expect("vtax starts");
     let mut printed = BufReader::new(child.stdout.take().expect("piped"));
     // It says where it listens first.
     printed.read_line(&mut String::new()).expect("a line");
     kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
     let mut stdout = Vec::new();
     printed.read_to_end(&mut stdout).expect("JSON");
-    Output { stdout, ..child.wait_with_output().expect("it ends") }
+    Output { stdout, ..child.output().expect("it ends") }
 }
 
 /// The schema, with every key refused that it doesn't describe.
@@ -187,19 +199,15 @@ fn requests_are_as_the_schema_has_them() {
     let echo = format!("{}/echo", server.address);
     complete("requests", &["http", &echo, "--connections", "2", "--websocket", "5", "--data-size", "1KB"]);
     complete("search", &["http", &page, "--search", "--rate", "50/s", "--max", "60/s"]);
-    match Server::redis() {
-        Some(redis) => complete("requests", &["redis", &redis.address, "--rate", "100/s", "--keys", "10"]),
-        None => println!("skipped: redis-server is not installed"),
+    if let Some(redis) = Server::redis() {
+        complete("requests", &["redis", &redis.address, "--rate", "100/s", "--keys", "10"]);
     }
 }
 
 #[test]
 fn http2_is_as_the_schema_has_it() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(server) = http2(directory.path()) else {
-        println!("skipped: nginx is not installed");
-        return;
-    };
+    let Some(server) = http2(directory.path()) else { return };
     let url = format!("http://{}/", server.address);
     let arguments = ["http", &url, "--http2", "--streams", "4", "--connections", "2"];
     let output = load(&[&arguments[..], &SHORT].concat());
@@ -255,7 +263,7 @@ fn transfers_are_as_the_schema_has_them() {
 
 #[test]
 fn users_of_desktops_are_as_the_schema_has_them() {
-    let Some([server, _shown]) = desktop() else { return println!("skipped: Xvnc is not installed") };
+    let Some([server, _shown]) = desktop() else { return };
     let common = ["desktop", &server.address];
     complete("requests", &[&common[..], &["--connections", "1", "--encoding", "zrle"]].concat());
     complete(
@@ -285,17 +293,6 @@ fn calls_are_as_the_schema_has_them() {
     assert_eq!(valid("calls", &answered_calls())["ended"], "complete");
 }
 
-/// A process that doesn't outlive its test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A call with sound.
 const CALL: &str = include_str!("../../../plans/voice-calls-quick.xml");
 
@@ -307,8 +304,8 @@ fn calls_after_a_scenario_are_as_the_schema_has_them() {
     let file = file.to_str().expect("text");
     let arguments = ["load", "sip", "--uas", "127.0.0.1:0", "--media", "--json"];
     let answering = Command::new(VTAX).args(arguments).stdout(Stdio::piped()).spawn().expect("vtax starts");
-    let mut answering = Ended(answering);
-    let mut printed = BufReader::new(answering.0.stdout.take().expect("piped"));
+    let mut answering = Killed::new(answering);
+    let mut printed = BufReader::new(answering.stdout.take().expect("piped"));
     let mut line = String::new();
     printed.read_line(&mut line).expect("a line");
     let address = line.trim_end().rsplit_once("sip:").expect("an address").1;
@@ -316,10 +313,10 @@ fn calls_after_a_scenario_are_as_the_schema_has_them() {
     let output = load(&[&["sip", address, "--scenario-file", file, "--media"][..], &calls].concat());
     let found = valid("requests", &output);
     assert!(found["result"]["details"]["script"]["sound"]["calls"].as_u64() > Some(0), "{found}");
-    kill_process(Pid::from_child(&answering.0), Signal::INT).expect("it runs");
+    kill_process(Pid::from_child(&answering), Signal::INT).expect("it runs");
     let mut stdout = Vec::new();
     printed.read_to_end(&mut stdout).expect("JSON");
-    let status = answering.0.wait().expect("it ends");
+    let status = answering.wait().expect("it ends");
     let answered = Output { stdout, status, stderr: Vec::new() };
     assert!(valid("script_figures", &answered)["sound"]["calls"].as_u64() > Some(0));
 }
@@ -433,4 +430,44 @@ fn a_load_that_is_interrupted_before_it_measured_anything_has_no_figures() {
     let search = ["http", &page, "--search", "--json"];
     let printed = valid("search", &interrupted(&search, 1));
     assert!(printed["ended"] == "interrupted" && printed["capacity"]["steps"] == json!([]), "{printed}");
+}
+
+/// What is written to the server beforehand may take minutes, during which nothing heard Ctrl-C.
+#[test]
+fn a_load_that_is_interrupted_while_it_is_opened_ends() {
+    for family in ["redis", "ftp"] {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = silent.local_addr().expect("an address").to_string();
+        let mut command = Command::new(VTAX);
+        command.args(["load", family, &address, "--rate", "50/s", "--timeout", "600s"]).args(LONG);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map(Killed::new).expect("vtax starts");
+        let _connection = silent.accept().expect("it connects");
+        kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+        let output = child.output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130), "{family}: {output:?}");
+        let printed = valid("requests", &output);
+        assert!(printed["ended"] == "interrupted" && printed["result"].is_null(), "{printed}");
+        assert_eq!(printed["invalid"], "cancelled before the load had begun", "{printed}");
+    }
+}
+
+/// A server that is named by mistake may be somebody's.
+#[test]
+fn values_of_others_are_not_written_over_unasked() {
+    let Some(redis) = Server::redis() else { return };
+    let common = ["redis", &redis.address, "--rate", "100/s", "--keys", "10"];
+    complete("requests", &common);
+    // Its own of before are no hindrance.
+    complete("requests", &[&common[..], &["--seed", "7", "--value", "200B"]].concat());
+    let mut stream = TcpStream::connect(&redis.address).expect("a connection");
+    stream.write_all(b"SET key:000000000003 precious\r\n").expect("sent");
+    let mut answer = [0; 5];
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"+OK\r\n");
+    let refused = load(&[&common[..], &SHORT].concat());
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("`key:000000000003`") && said.contains("--overwrite"), "{said}");
+    complete("requests", &[&common[..], &["--overwrite"]].concat());
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use vtax_testkit::programs::Killed;
 
 #[path = "../../vtax-plan/tests/validate.rs"]
 mod validate;
@@ -68,14 +69,14 @@ fn one_that_is_interrupted_before_its_first_operation_has_none() {
     command.args(["load", "storage", &format!("file:{}", directory.path().display()), "--json"]);
     command.args(["--engine", "psync", "--size", "2GiB", "--operations", "read"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().expect("vtax starts");
+    let mut child = command.spawn().map(Killed::new).expect("vtax starts");
     // The file is laid out before it is read.
     while fs::read_dir(directory.path()).unwrap().next().is_none() {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it made its file: are 2 GiB free?");
         std::thread::sleep(Duration::from_millis(1));
     }
     kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.output().expect("it ends");
     let report: Value = serde_json::from_slice(&output.stdout).expect("an object");
     let ended = (&report["ended"], output.status.code());
     assert_eq!(ended, (&Value::from("interrupted"), Some(130)));

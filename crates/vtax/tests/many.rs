@@ -434,13 +434,16 @@ fn a_plan_on_three_nodes_of_slurm() {
 #[test]
 fn a_job_that_is_cancelled_loses_its_hosts_and_a_busy_partition_is_waited_for() {
     let Some(lab) = slurm() else { return };
-    let script = "
-        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run & run=$!
+    // The first goes on until it is cancelled, however long the second takes.
+    let script = format!(
+        "
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run {LONG} & run=$!
         until grep -q trial-started run/hosts/n3/journal.jsonl 2>/dev/null; do sleep 0.1; done
         $vtax run plan.yaml --on slurm --hosts 1 --wait 2 --out other; echo \"second: $?\"
         scancel -n vtax-$run
-        wait $run; echo \"first: $?\"";
-    let output = lab.run("", script);
+        wait $run; echo \"first: $?\""
+    );
+    let output = lab.run("", &script);
     // Nothing was whole, and no node was free for the second.
     expect(&output, 0, &["0 of 1 nodes within 2 s", "second: 3", "first: 3", "lost"]);
     let states: Vec<String> = lab.hosts().into_iter().map(|(_, state)| state).collect();
@@ -499,21 +502,25 @@ fn a_node_of_slurm_that_is_cut_off_is_lost_and_the_others_go_on() {
 #[test]
 fn of_two_jobs_for_the_same_nodes_the_second_waits_and_then_runs() {
     let Some(lab) = slurm() else { return };
-    let script = "
-        waiting() { [ \"$(squeue -h -t PENDING -o %r)\" = Resources ]; }
-        $vtax run plan.yaml --on slurm --hosts 2 --wait 60 --out run & first=$!
+    // The first goes on for as long as it takes until both others are in the queue.
+    let long = LONG.replace("60s", "40s");
+    let script = format!(
+        "
+        waiting() {{ [ \"$(squeue -h -t PENDING -o %r)\" = Resources ]; }}
+        $vtax run plan.yaml --on slurm --hosts 2 --wait 60 --out run {long} & first=$!
         until_ grep -q trial-started run/hosts/n1/journal.jsonl
         $vtax run plan.yaml --on slurm --hosts 3 --wait 120 --out other & second=$!
         until_ waiting; echo 'the second waits'; ls other/hosts 2>&1
         $vtax run plan.yaml --on slurm --hosts 3 --wait 120 --out third & third=$!
-        queued() { squeue -h -n vtax-$third | grep -q .; }
+        queued() {{ squeue -h -n vtax-$third | grep -q .; }}
         until_ queued; kill -9 $third
-        gone() { ! queued && ! pgrep -f job-name=vtax-$third; }
+        gone() {{ ! queued && ! pgrep -f job-name=vtax-$third; }}
         until_ gone; echo 'the third is out of the queue'
         wait $first; echo \"first: $?\"
         wait $second; echo \"second: $?\"
-        squeue -h; nothing_left";
-    let output = lab.run("", script);
+        squeue -h; nothing_left"
+    );
+    let output = lab.run("", &script);
     let told = text(&output);
     expect(
         &output,

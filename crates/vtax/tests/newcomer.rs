@@ -6,21 +6,14 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use vtax_fixture::{Options, create};
+use vtax_testkit::programs;
 use vtax_testkit::runs::{SMALL_PLAN, each_once};
+use vtax_units::Nanos;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
 fn vtax(arguments: &[&str]) -> Output {
     Command::new(VTAX).args(arguments).output().expect("vtax starts")
-}
-
-/// Makes a program of a script. By another process: one that this process has open for writing may be kept so by what other tests
-/// start, and can't be run meanwhile.
-fn make_program(path: &Path, script: &str) {
-    let text = path.with_extension("text");
-    std::fs::write(&text, script).expect("written");
-    let made = Command::new("install").args(["-m", "755"]).args([text.as_path(), path]).status();
-    assert!(made.expect("install starts").success());
 }
 
 fn text(output: &Output) -> String {
@@ -68,6 +61,9 @@ fn a_first_plan_is_written_accepted_and_never_overwritten() {
         &["2 cells", "no trial beyond `repeat.min` starts after 5 min"],
     );
     expect(&vtax(&["init", name(&file)]), 2, &["is there already"]);
+    let missing = directory.path().join("sub/dir");
+    let told = format!("there is no directory {0}: `mkdir -p {0}` makes it", missing.display());
+    expect(&vtax(&["init", name(&missing.join("x.yaml")), "--yes"]), 2, &[&told]);
     assert_eq!(std::fs::read_to_string(&file).expect("it stays"), written);
     let own = directory.path().join("own.yaml");
     expect(&vtax(&["init", name(&own), "--run", "sh -c 'exit 0'", "--ask", "latency"]), 0, &[]);
@@ -81,7 +77,8 @@ fn words_are_explained_from_the_documentation() {
     expect(&vtax(&["explain", "tax"]), 0, &["docs/methodology.md#tax", "above 1"]);
     expect(&vtax(&["explain", "latency_p99"]), 0, &["99 of 100 requests"]);
     expect(&vtax(&["explain", "closed", "loop"]), 0, &["docs/words.md"]);
-    expect(&vtax(&["explain", "latncy_p99"]), 2, &["error: ", "did you mean"]);
+    expect(&vtax(&["explain", "latncy_p99"]), 2, &["error: ", "did you mean", "`vtax explain` lists"]);
+    expect(&vtax(&["explain"]), 0, &["docs/words.md\n  Words, plan, environment, ", "docs/ims.md\n"]);
 }
 
 #[test]
@@ -152,7 +149,7 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
          cp -r {} \"$4\"\nelse\n  exec {VTAX} \"$@\"\nfi\n",
         path("measured").display()
     );
-    make_program(&path("vtax"), &program);
+    programs::make(&path("vtax"), &program);
     let gate = |metrics: &str| {
         let out = path("out");
         let _ = std::fs::remove_dir_all(&out);
@@ -185,6 +182,50 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
     expect(&gate("no-such-metric"), 2, &["no-such-metric"]);
     let none = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/gate.sh")).output();
     expect(&none.expect("sh runs"), 2, &["name the plan"]);
+}
+
+/// What a command of a shell's prints on a terminal of this kind; `None` where none can be had.
+fn on_terminal(kind: &str, command: &str) -> Option<String> {
+    let output = |command: &str| {
+        let mut script = Command::new("script");
+        script.args(["-qec", command, "/dev/null"]).env("TERM", kind).stdin(Stdio::null());
+        script.output().ok()
+    };
+    let works = output("test -t 2").is_some_and(|output| output.status.success());
+    if !vtax_sys::require::possible((!works).then_some("script(1) gives no terminal")) {
+        return None;
+    }
+    output(command).map(|output| text(&output))
+}
+
+#[test]
+fn a_dumb_terminal_gets_the_lines_that_a_pipe_gets() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let plan = directory.path().join("plan.yaml");
+    std::fs::write(&plan, SMALL_PLAN.replace("repeat: 3", "repeat: 1")).expect("written");
+    let run = format!("{VTAX} run {} --out {}", name(&plan), name(&directory.path().join("run")));
+    let nobody = format!("127.0.0.1:{}", vtax_sys::free_port());
+    let load = format!("{VTAX} load http http://{nobody}/ --rate 50/s --duration 2s --interval 500ms");
+    let of_run = ["run directory: ", "at least 2 trials to go"];
+    for (command, words) in [(run.as_str(), &of_run[..]), (load.as_str(), &[" ok/s "][..])] {
+        let Some(said) = on_terminal("dumb", command) else { return };
+        for word in words {
+            assert!(said.contains(word), "`{word}` is not in:\n{said}");
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_the_doctor_is_told_what_it_does() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let found = directory.path().join("found.json");
+    let doctor = format!("{VTAX} doctor --json > {}", name(&found));
+    let Some(said) = on_terminal("xterm", &doctor) else { return };
+    for word in ["doctor: trying namespaces", "doctor: proving fault-tolerant pairs", "doctor: booting "] {
+        assert!(said.contains(word), "`{word}` is not in:\n{said}");
+    }
+    let found: Value = serde_json::from_slice(&std::fs::read(found).expect("a file")).expect("JSON");
+    assert!(found.as_array().is_some_and(|points| points.len() > 8), "{found}");
 }
 
 /// A root that is read-only, temporary files that can't be executed, and a home that can't be written. Not at `/tmp`: the checkout may be
@@ -247,7 +288,7 @@ fn a_plan_runs_on_machines_that_lack_something() {
     for (machine, told, command) in MACHINES {
         // The plan comes by standard input, as a file beside it may be hidden there. What was stored is told before the machine ends.
         let script = format!(
-            "exec {command} sh -c 'dir=${{TMPDIR:-/tmp}}/small-$$; mkdir $dir; cat > $dir/plan.yaml && \"$0\" run $dir/plan.yaml --out $dir/run; \
+            "exec {command} sh -c 'dir=$(mktemp -d ${{TMPDIR:-/tmp}}/small-XXXXXX); cat > $dir/plan.yaml && \"$0\" run $dir/plan.yaml --out $dir/run; \
              code=$?; grep -c trial-ended $dir/run/journal.jsonl; tail -n 1 $dir/run/journal.jsonl; \
              \"$0\" report $dir/run > /dev/null && echo reported; rm -rf $dir; exit $code' {VTAX}"
         );
@@ -271,6 +312,17 @@ fn a_plan_runs_on_machines_that_lack_something() {
     }
 }
 
+/// The share of a CPU that a trial's generator took.
+fn generators_share(trial: &Value) -> f64 {
+    let load = &trial["observations"][0]["result"]["load"];
+    let time = |value: &Value| {
+        let time = value.as_str().and_then(|text| text.parse::<Nanos>().ok());
+        time.unwrap_or_else(|| panic!("no time: {trial:#}")).as_secs_f64()
+    };
+    let generator = &load["generator"];
+    (time(&generator["cpu_user"]) + time(&generator["cpu_system"])) / time(&load["duration"])
+}
+
 /// How much others took of the CPUs of a trial's system, a busy machine decides; that vtax's own generator is none of them, it doesn't.
 #[test]
 fn on_one_cpu_the_generator_is_no_other_process() {
@@ -279,20 +331,27 @@ fn on_one_cpu_the_generator_is_no_other_process() {
     }
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("vtax-on-one-cpu");
-    make_program(&program, &format!("#!/bin/sh\nexec taskset -c 0 {VTAX} \"$@\"\n"));
-    let plan = SMALL_PLAN.replace("50/s", "1000/s");
-    let trials = each_once(name(&program), directory.path(), &plan, &[], 2);
-    let has_result = |trial: &&Value| trial["observations"].as_array().is_some_and(|all| !all.is_empty());
-    let measured: Vec<&Value> = trials.iter().filter(has_result).collect();
-    assert!(!measured.is_empty(), "{trials:#?}");
-    for trial in measured {
+    programs::make(&program, &format!("#!/bin/sh\nexec taskset -c 0 {VTAX} \"$@\"\n"));
+    let has_result = |trial: &Value| trial["observations"].as_array().is_some_and(|all| !all.is_empty());
+    // As fast as it must be for this machine's generator to need a tenth of a CPU: less could be other processes that aren't told.
+    let mut measured = Vec::new();
+    for rate in [1_000, 4_000, 16_000] {
+        let place = tempfile::tempdir().expect("a directory");
+        let plan = SMALL_PLAN.replace("50/s", &format!("{rate}/s"));
+        measured = each_once(name(&program), place.path(), &plan, &[], 2);
+        measured.retain(has_result);
+        if measured.iter().all(|trial| generators_share(trial) > 0.1) {
+            break;
+        }
+    }
+    assert!(!measured.is_empty(), "no trial has a result");
+    for trial in &measured {
         let facts = &trial["facts"];
         let share = |fact: &str| facts[fact].as_str().and_then(|text| text.parse::<f64>().ok()).expect(fact);
         let told = |noise: &str| noise.split_once("other processes used ")?.1.split(' ').next()?.parse().ok();
         // From 3 % on it is told.
         let others = facts["noise"].as_str().and_then(told).map_or(0.03, |percent: f64| percent / 100.0);
         let own = share("host.sut_cpus_busy") - others;
-        // A thousand requests a second cost this generator about a fifth of a CPU.
-        assert!(own > share("host.sut_cpus_used") + 0.05, "{facts:#}");
+        assert!(own > share("host.sut_cpus_used") + generators_share(trial) / 4.0, "{facts:#}");
     }
 }

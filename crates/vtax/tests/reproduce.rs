@@ -1,9 +1,12 @@
 //! `vtax reproduce` as its users meet it: what is listed, what is refused, and a small study of one's own run to its report.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use vtax_sys::require::{Need, need};
+use vtax_testkit::programs::{Killed, family, goes_on};
+use vtax_testkit::runs::until_measuring;
 
 fn vtax(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vtax")).args(arguments).output().expect("vtax starts")
@@ -93,8 +96,16 @@ fn a_study_of_ones_own_is_checked() {
     let wrong = PLAN.replace("name: other", "name: another");
     std::fs::write(folder.path().join("plan.yaml"), wrong).expect("written");
     expect(&vtax(&["check", name]), 2, &["claim `same`, `other`", "no such cell"]);
+    std::fs::write(folder.path().join("plan.yaml"), PLAN.replace("repeat:", "repeet:")).expect("written");
+    let checked = vtax(&["check", name]);
+    expect(&checked, 2, &["plan.yaml:", "did you mean `repeat`?"]);
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(said.starts_with("error: ") && !said.contains(": error: "), "{said}");
     std::fs::write(folder.path().join("claims.yaml"), "version: 1\n").expect("written");
     expect(&vtax(&["check", name]), 2, &["claims.yaml"]);
+    std::fs::remove_file(folder.path().join("claims.yaml")).expect("removed");
+    let plan = format!("no claims.yaml): name a plan in it, such as {name}/plan.yaml");
+    expect(&vtax(&["check", name]), 2, &["is a directory, and no study", &plan]);
 }
 
 #[test]
@@ -121,6 +132,27 @@ fn a_study_is_tried_before_it_is_run() {
     std::fs::write(folder.path().join("plan.yaml"), ends).expect("written");
     std::thread::sleep(std::time::Duration::from_secs(1));
     expect(&tried(), 1, &["0 of 2 trials work", "rates  fails: "]);
+}
+
+#[test]
+fn a_run_ends_with_the_reproduce_that_is_killed() {
+    let Some((folder, out)) = runnable() else { return };
+    // Longer than the test.
+    std::fs::write(folder.path().join("plan.yaml"), PLAN.replace("400ms", "300s")).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vtax"));
+    command.arg("reproduce").arg(folder.path()).arg("--out").arg(&out);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let reproduce = Killed::new(command.spawn().expect("vtax starts"));
+    until_measuring(&out.join("rates"));
+    let started = family(reproduce.id());
+    assert!(started.len() > 2, "{started:?}");
+    // By SIGKILL, of which it hears nothing.
+    drop(reproduce);
+    let until = Instant::now() + Duration::from_secs(60);
+    while started.iter().any(|process| goes_on(*process)) {
+        assert!(Instant::now() < until, "the run goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Run, judged, not run again, and reported anew. The verdict itself is the machine's: only that there is one is looked at.

@@ -23,7 +23,7 @@ struct Case {
     /// Trials of each cell. Where all were made between two kills, another run begins: the last is resumed to its end, and should
     /// not take long.
     repeat: usize,
-    /// Longest time a run is let go on before it is killed.
+    /// Longest time a run is let go on before it is killed, on a machine that is fast enough.
     longest_ms: u64,
     /// Whether that is long enough for some trials to end between two kills.
     ends: bool,
@@ -92,7 +92,7 @@ fn vtax(arguments: &[&str]) -> Child {
         .expect("vtax starts")
 }
 
-/// A generator of moments that differ from run to run of the test but not in distribution.
+/// A generator of moments: the same ones each time, so that what failed can be seen again; others in each `make torture`.
 struct Moments(u64);
 
 impl Moments {
@@ -130,12 +130,14 @@ fn kill(pid: u32) {
 /// Outside, it runs the test there and passes the verdict on. Not two at a time: each would wait until the other
 /// leaves the CPUs alone, and hardly a trial would finish between two kills.
 fn alone(test: &str) -> Option<Moments> {
+    const SEED: u64 = 0x5eed;
     /// Carries the seed: process numbers inside are always the same.
     const MARK: &str = "VTAX_TEST_ALONE";
     if let Ok(seed) = std::env::var(MARK) {
         return Some(Moments(seed.parse().expect("a seed")));
     }
-    let seed = u64::from(std::process::id()) << 20 | 0x5eed;
+    let torture = std::env::var_os("VTAX_TORTURE").is_some();
+    let seed = if torture { u64::from(std::process::id()) << 20 | SEED } else { SEED };
     let status = Command::new("unshare")
         .args(["--pid", "--mount", "--fork", "--kill-child", "--mount-proc"])
         .arg(std::env::current_exe().expect("this program"))
@@ -166,6 +168,7 @@ fn kill_at_any_moment(case: &Case, moments: &mut Moments) {
     let text = format!("{text}repeat: {{min: {repeat}, max: {repeat}, budget: 30s}}\n");
     std::fs::write(&plan, text).expect("the plan is written");
     let before = Snapshot::take();
+    let longest_ms = longest(case, &plan, &run, &before);
     let (mut number, mut kept, mut ever) = (0, 0, 0);
     while number < case.kills {
         if is_complete(&run) {
@@ -174,7 +177,7 @@ fn kill_at_any_moment(case: &Case, moments: &mut Moments) {
             kept = 0;
         }
         let mut front = vtax(&arguments(&plan, &run));
-        let after = Duration::from_millis(moments.next(case.longest_ms));
+        let after = Duration::from_millis(moments.next(longest_ms));
         std::thread::sleep(after);
         if front.try_wait().expect("it is a child").is_none() {
             strike(number, front.id());
@@ -195,6 +198,27 @@ fn kill_at_any_moment(case: &Case, moments: &mut Moments) {
     assert!(ever > 0 || !case.ends, "no trial was ever finished between two kills");
     expect_completed(case, &plan, &run);
     expect_nothing_left(&before, case.kills, Duration::ZERO);
+}
+
+/// Longest time in milliseconds that a run is let go on before it is killed: where trials should end, long enough for one on this
+/// machine. Another run tells that, which is killed and goes.
+fn longest(case: &Case, plan: &Path, run: &Path, before: &Snapshot) -> u64 {
+    if !case.ends {
+        return case.longest_ms;
+    }
+    let started = Instant::now();
+    let mut front = vtax(&arguments(plan, run));
+    while finished_trials(run) == 0 {
+        assert!(front.try_wait().expect("it is a child").is_none(), "a run ends before its first trial");
+        assert!(started.elapsed() < Duration::from_secs(240), "no trial ends");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let took = started.elapsed();
+    kill(front.id());
+    front.wait().expect("it ended");
+    expect_nothing_left(before, 0, took);
+    std::fs::remove_dir_all(run).expect("it can be removed");
+    case.longest_ms.max(took.as_millis() as u64 * 3 / 2)
 }
 
 /// Begins the run, or goes on with it where there is one.

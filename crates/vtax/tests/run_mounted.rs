@@ -146,7 +146,8 @@ fn a_raid_without_one_of_its_disks_has_all_that_was_written() {
     }
 }
 
-/// Small disks: beside a load that it notices, the kernel rebuilds at little more than 1 MB/s.
+/// The smallest disks: beside a load that it notices, the kernel rebuilds at little more than 1 MB/s, and an emulated machine
+/// that is busy needs several times as long.
 const REBUILT: &str = "\
 vtax: 1
 name: rebuilt
@@ -154,7 +155,7 @@ baseline: vm
 environments: {vm: {disk: {size: 64MiB, raid5: {members: 6}}}}
 services: {tgt: {size: 16MiB, backend: disk}}
 workload: {storage: {operations: mix-30, size: 8MiB, depth: 16}}
-measure: {failover: {load: 40/s, warmup: 500ms, duration: 20s}}
+measure: {failover: {load: 40/s, warmup: 500ms, duration: 40s}}
 faults: [{at: 1s, fail: disk}, {at: 3s, replace: disk}]
 repeat: {min: 1, max: 1, budget: 3m}
 budget: {sut_memory: 448MiB}
@@ -178,7 +179,7 @@ fn a_disk_that_fails_and_is_replaced_under_load_loses_nothing() {
     // All of a member is made anew, which takes some time, and is over before the load is.
     let took = replaced["rebuild"].as_str().unwrap_or_else(|| panic!("not whole again: {replaced}"));
     let took = took.parse::<Nanos>().expect("a time");
-    assert!((Nanos::from_millis(10)..Nanos::from_secs(17)).contains(&took), "{took}");
+    assert!((Nanos::from_millis(10)..Nanos::from_secs(37)).contains(&took), "{took}");
     let back = &outcome["load"]["read_back"];
     assert_eq!(back["verified"]["records"], (8 << 20) / 4096, "{back}");
     for wrong in ["lost", "stale", "torn", "misplaced", "corrupt"] {

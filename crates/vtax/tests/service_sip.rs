@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use vtax_plan::model::{Service, ServiceKind, SipOptions, Subscribers};
 use vtax_service::{RunningService, StartContext};
+use vtax_testkit::programs::Killed;
 use vtax_units::Nanos;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
@@ -80,13 +81,13 @@ fn the_command_line_says_where_it_listens() {
         .args(["service", "sip", "--listen", "127.0.0.1:0", "--domain", "ims.test"])
         .stdout(Stdio::piped())
         .spawn()
+        .map(Killed::new)
         .unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("listening on sip:").unwrap_or_else(|| panic!("{line}"));
     let answer = ask(address.parse().unwrap(), &request("OPTIONS", ""));
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     assert_eq!(answer, "SIP/2.0 200 OK");
     let refused = Command::new(VTAX).args(["service", "sip", "--public-format", "same"]).output().unwrap();
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();

@@ -1,6 +1,9 @@
 //! `vtax agent`: the part that runs inside a node.
 
-use std::path::PathBuf;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use vtax_agent::Role;
@@ -25,7 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    std::fs::create_dir_all(&args.dir)
+    make_directory(&args.dir)
         .with_context(|| format!("node {}: create directory {}", args.node, args.dir.display()))
         .host_cannot()?;
     let (read, write) = match args.fd {
@@ -38,4 +41,30 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let serve = if args.lease { vtax_agent::serve_with_lease } else { vtax_agent::serve };
     serve(read, write, role).context("serve the controller").host_cannot()?;
     Ok(Exit::Done)
+}
+
+/// Makes the directory if it isn't there. Every user may enter it, whatever the umask: services that drop root's rights have files below.
+fn make_directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o711))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_user_may_enter_a_directory_that_is_made_and_one_that_is_there_stays_as_it_is() {
+        let parent = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let directory = parent.path().join("run/node");
+        make_directory(&directory).unwrap();
+        assert_eq!(mode(&directory), 0o711);
+        fs::set_permissions(&directory, Permissions::from_mode(0o700)).unwrap();
+        make_directory(&directory).unwrap();
+        assert_eq!(mode(&directory), 0o700);
+    }
 }

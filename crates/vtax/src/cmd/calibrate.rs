@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::Path;
 
 use vtax_report::Report;
-use vtax_run::{RunEnd, TrialsOutcome, calibration};
+use vtax_run::{RunEnd, RunError, TrialsOutcome, calibration};
 use vtax_store::provenance::HostFacts;
 use vtax_store::{CalibratedEffect, Calibration};
 use vtax_vm::Cache;
 
 use crate::cmd::run::{Job, Measured, exit_of, shell_word};
 use crate::cmd::run_target::RunTargetArgs;
-use crate::exit::{Classify, Exit, Outcome, report};
+use crate::exit::{Classify, Exit, Failure, Outcome, report};
 use crate::front::in_controller;
 use crate::out;
 
@@ -44,11 +44,22 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let job = Job::new(target, &[])?;
     // Before the controller: inside its namespaces the host looks different.
     let host = vtax_run::host();
-    in_controller(|scope, groups| {
-        let outcome =
-            job.control(scope, groups).and_then(|measured| conclude(&job, &host, &measured, args.json));
+    in_controller(&job.left("vtax calibrate"), |scope, groups| {
+        let measured = job.control(scope, groups, "taking the testbed down").map_err(in_own_words);
+        let outcome = measured.and_then(|measured| conclude(&job, &host, &measured, args.json));
         outcome.unwrap_or_else(|failure| report(&failure))
     })
+}
+
+/// A calibration is strict without being asked, so what can't be built isn't told with the name of that option.
+fn in_own_words(failure: Failure) -> Failure {
+    let Failure::Other { exit, error } = failure else { return failure };
+    let Some(RunError::NotAllPossible(why)) = error.downcast_ref::<RunError>() else {
+        return Failure::Other { exit, error };
+    };
+    let way_out = "--set leaves some out, as in --set 'services=[...]'";
+    let error = format!("a calibration needs all its baselines ({way_out}); not possible here: {why}");
+    Failure::new(exit, anyhow::anyhow!(error))
 }
 
 /// Keeps what was found and prints it.
@@ -134,6 +145,19 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_built_is_not_blamed_on_an_option_that_there_is_not() {
+        let refused = RunError::NotAllPossible("native.bridge.nginx: not installed".to_owned());
+        let told = in_own_words(Failure::new(Exit::HostCannot, refused));
+        assert_eq!(told.exit(), Exit::HostCannot);
+        let told = told.to_string();
+        assert!(told.starts_with("a calibration needs all its baselines"), "{told}");
+        assert!(!told.contains("--strict"), "{told}");
+        assert!(told.ends_with("not possible here: native.bridge.nginx: not installed"), "{told}");
+        let other = in_own_words(Failure::new(Exit::BadInput, anyhow::anyhow!("another")));
+        assert_eq!((other.exit(), other.to_string()), (Exit::BadInput, "another".to_owned()));
+    }
 
     #[test]
     fn the_text_says_what_is_told_and_what_should_not_have_been() {

@@ -58,12 +58,23 @@ pub(crate) struct Args {
     /// Print JSON: the resolved plan with its estimates, or the errors.
     #[arg(long)]
     json: bool,
+    /// Fail where something that the plan needs is missing on this host.
+    #[arg(long)]
+    strict: bool,
+}
+
+impl Args {
+    /// How the command ends for a plan that lacks this.
+    fn exit(&self, missing: &BTreeSet<String>) -> Exit {
+        if self.strict && !missing.is_empty() { Exit::HostCannot } else { Exit::Done }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let file = args.plan.file();
     if reproduce::is_study(file) {
-        let given = [("--json", args.json), ("--set", !args.plan.overrides().is_empty())];
+        let set = !args.plan.overrides().is_empty();
+        let given = [("--json", args.json), ("--strict", args.strict), ("--set", set)];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
             let (place, way_out) = (file.display(), "check its plans one by one");
             let error = anyhow::anyhow!("{option} is for plans, and {place} is a study: {way_out}");
@@ -73,15 +84,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     if args.json {
         let (value, exit) = match args.plan.load() {
-            Ok(plan) => (to_json(&plan, calibrated(&plan).as_ref()), Exit::Done),
+            Ok(plan) => {
+                let missing = missing(&plan);
+                (to_json(&plan, calibrated(&plan).as_ref(), &missing), args.exit(&missing))
+            }
             Err(errors) => (errors.to_json(), Exit::BadInput),
         };
         out::json(&value)?;
         return Ok(exit);
     }
     let plan = args.plan.load()?;
-    out::printable(&(to_text(&plan, calibrated(&plan).as_ref()) + &missing_text(&missing(&plan))))?;
-    Ok(Exit::Done)
+    let missing = missing(&plan);
+    out::printable(&(to_text(&plan, calibrated(&plan).as_ref()) + &missing_text(&missing)))?;
+    Ok(args.exit(&missing))
 }
 
 /// The text of `vtax check` for a plan with changes, or what is wrong with it.
@@ -95,7 +110,7 @@ fn calibrated(plan: &Plan) -> Option<Calibration> {
     calibration::find(Cache::of_user().dir(), plan, &vtax_run::host())
 }
 
-fn to_json(plan: &Plan, calibration: Option<&Calibration>) -> serde_json::Value {
+fn to_json(plan: &Plan, calibration: Option<&Calibration>, missing: &BTreeSet<String>) -> serde_json::Value {
     let kvm = estimate(plan, &Assumptions::KVM);
     let tcg = estimate(plan, &Assumptions::TCG);
     serde_json::json!({
@@ -104,7 +119,7 @@ fn to_json(plan: &Plan, calibration: Option<&Calibration>) -> serde_json::Value 
         "builds": pieces(plan),
         "needs": requirements(plan),
         "cautions": cautions(plan, &tcg),
-        "missing": missing(plan),
+        "missing": missing,
         "calibration": calibration,
         "foresight": calibration.map(|made| calibration::foresight(plan, made)),
     })
@@ -150,18 +165,8 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
         trials(&kvm)
     );
     text += &table(plan.measures.iter().map(|m| (m.name.clone(), m.kind.describe())));
-    let tests = plan.cells.first().map_or(&[][..], |cell| cell.workload.model().tests());
-    if !tests.is_empty() {
-        let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
-        let count = counted(names.len(), "test");
-        text += &format!("\n{count} in each trial, in an order drawn for it\n  {}\n", names.join("\n  "));
-    }
-    let tests = plan.cells.first().map_or(&[][..], |cell| cell.workload.model().storage_tests());
-    if !tests.is_empty() {
-        let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
-        let count = counted(names.len(), "test");
-        text += &format!("\n{count} in each trial, in this order\n  {}\n", names.join("\n  "));
-    }
+    text += &workload_text(plan);
+    text += &format!("\nmargin {}: a tax within it counts as equivalent; seed {}\n", plan.margin, plan.seed);
     text += &format!("\n{}\n", time(plan, &kvm, &tcg));
     text += "\nwould build, afresh for each trial\n";
     text += &table(pieces(plan).into_iter().map(|p| (p.what, p.how)));
@@ -185,6 +190,37 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
     }
     for caution in cautions {
         text += &format!("  {caution}\n");
+    }
+    text
+}
+
+/// What is asked of the service, a line for each workload that differs, or the tests that it is made of.
+fn workload_text(plan: &Plan) -> String {
+    let Some(first) = plan.cells.first().map(|cell| cell.workload.model()) else { return String::new() };
+    let listed = |names: Vec<&str>, order: &str| match names.len() {
+        0 => String::new(),
+        count => {
+            let (count, names) = (counted(count, "test"), names.join("\n  "));
+            format!("\n{count} in each trial, in {order}\n  {names}\n")
+        }
+    };
+    let tests = first.tests().iter().map(|test| test.name.as_str()).collect();
+    let of_storage = first.storage_tests().iter().map(|test| test.name.as_str()).collect();
+    let asked = plan.cells.iter().filter_map(|cell| {
+        let model = cell.workload.model();
+        let family = model.protocol().workloads().first().copied().unwrap_or_default();
+        Some((family.to_owned(), model.asked()?))
+    });
+    let mut told = BTreeSet::new();
+    let asked: Vec<_> = asked.filter(|row| told.insert(row.clone())).collect();
+    let mut text = listed(tests, "an order drawn for it") + &listed(of_storage, "this order");
+    if !asked.is_empty() {
+        text += "\nworkload\n";
+    }
+    let more = asked.len().saturating_sub(CELLS_SHOWN);
+    text += &table(asked.into_iter().take(CELLS_SHOWN));
+    if more > 0 {
+        text += &format!("  and {more} more (--json lists all)\n");
     }
     text
 }
@@ -271,6 +307,7 @@ mod tests {
         for part in [
             "2 cells\n  native.bridge.http  baseline\n  vm.bridge.http      against native.bridge.http\n",
             "2 measures, 5 times in each cell: 20 trials\n",
+            "\nworkload\n  http  GET /page/1, 64 connections\n\nmargin 5%: a tax within it counts as equivalent; seed 1\n",
             "latency at 50% of the cell's own capacity; Poisson arrivals, 10s after 1s",
             "takes about ",
             "QEMU guest on the host's root, read-only; one vCPU per CPU, 512MiB",
@@ -279,6 +316,54 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn what_each_family_asks_is_told_once() {
+        let told = |service: &str, workload: &str, measure: &str| {
+            let plan = format!(
+                "vtax: 1\nname: t\nbaseline: native\nenvironments: [native, container]\nservices: {service}\n\
+                 workload: {workload}\nmeasure: {measure}\n"
+            );
+            let plan = vtax_plan::parse("t.yaml", plan.as_bytes(), &[] as &[&str]);
+            workload_text(&plan.unwrap_or_else(|errors| panic!("{errors}")))
+        };
+        let http = "{http: {target: [/page/1, /page/2], tls: any}}";
+        for (service, workload, measure, lines) in [
+            (
+                "http",
+                http,
+                "throughput",
+                "  http  GET /page/1, 64 connections, TLS\n  http  GET /page/2, 64 connections, TLS\n",
+            ),
+            (
+                "redis",
+                "{redis: {pipeline: 4, access: zipf}}",
+                "throughput",
+                "  redis  10000 keys of 100B, 90% reads by Zipf's law, 64 connections with 4 under way\n",
+            ),
+            ("ftp", "{ftp: {}}", "throughput", "  ftp  RETR of 20 files of 100KiB, 16 clients\n"),
+            (
+                "ftp",
+                "{ftp: {stor: 2}}",
+                "throughput",
+                "  ftp  RETR 1, STOR 2 of 20 files of 100KiB, 16 clients\n",
+            ),
+            (
+                "tigervnc",
+                "{desktop: {}}",
+                "throughput",
+                "  desktop  users who type, scroll, drag, watch a film, each 4/s\n",
+            ),
+        ] {
+            assert_eq!(told(service, workload, measure), format!("\nworkload\n{lines}"));
+        }
+        let sip = told("sip", "{sip: {}}", "ims");
+        assert!(sip.starts_with("\nworkload\n  sip  ") && sip.contains(" over UDP: "), "{sip}");
+        assert_eq!(
+            told("peer", "[tcp, udp]", "network"),
+            "\n2 tests in each trial, in an order drawn for it\n  tcp\n  udp\n"
+        );
     }
 
     #[test]

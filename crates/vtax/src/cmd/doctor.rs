@@ -4,7 +4,9 @@ mod clock;
 mod places;
 mod summary;
 
-use vtax_sys::check::{Check, State, name};
+use std::io::{IsTerminal, Write};
+
+use vtax_sys::check::{Check, State};
 use vtax_sys::clock::WallClock;
 use vtax_units::drives_terminal;
 use vtax_vm::Cache;
@@ -19,7 +21,8 @@ pub(super) const DIRECTORIES: &str = "vtax-doctor-";
 
 /// What this host can measure, and the command that would add what it can't: a line for each capability.
 ///
-/// Each is proved by doing it. --all shows every point that was checked.
+/// What the kernel must allow is proved by doing it; of services, and of programs that paths are made of, it is looked
+/// whether they are installed. --all shows every point that was checked.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Show every point that was checked, with what was found and what would fix it.
@@ -40,13 +43,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return on::doctor(&args.on, args.json, |answer| of_host(answer, args.all));
     }
     let clock = WallClock::look();
+    say("trying namespaces, networks and containers");
     let mut checks = vtax_lab::doctor::checks();
     let cache = Cache::of_user();
+    say("proving fault-tolerant pairs (up to a minute where no proof is kept)");
     let pairs = vtax_lab::pair_qemu::check(&cache, args.refresh);
+    say("booting a guest's kernel");
     checks.extend(vtax_vm::checks::checks(&cache, args.refresh));
     checks.push(pairs);
+    say("looking at directories, services and paths");
     checks.extend(places::checks(cache.dir()));
-    checks.extend(services());
+    checks.extend(vtax_service::checks(cache.dir()));
     checks.extend(vtax_lab::path::checks());
     checks.push(clock::check(&clock));
     if args.json {
@@ -61,6 +68,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     out::printable(&text)?;
     Ok(Exit::Done)
+}
+
+/// Tells who waits at a terminal what is being done. It is a plain line: no thread may be started yet.
+fn say(what: &str) {
+    let mut err = std::io::stderr();
+    if err.is_terminal() {
+        // Nothing more can be said where even standard error is gone.
+        let _ = writeln!(err, "doctor: {what}");
+    }
 }
 
 fn to_json(checks: &[Check]) -> serde_json::Value {
@@ -88,21 +104,6 @@ fn parse_checks(answer: &serde_json::Value) -> Vec<Check> {
         Some(Check { name, state, found: plain(&check["found"])?, fix: plain(&check["fix"]) })
     };
     answer.as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(point).collect()
-}
-
-/// The catalogue's services: which are installed.
-fn services() -> Vec<Check> {
-    vtax_service::packages()
-        .into_iter()
-        .map(|package| {
-            let name = name::service(package.service);
-            if package.missing() {
-                Check::missing(name, "not installed", package.install)
-            } else {
-                Check::ok(name, package.program)
-            }
-        })
-        .collect()
 }
 
 fn render(checks: &[Check]) -> String {

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use vtax_docs::{Explained, explain};
+use vtax_docs::{Explained, explain, terms};
 
 use crate::exit::{Classify, Exit, Outcome};
 use crate::{out, screen};
@@ -12,24 +12,30 @@ use crate::{out, screen};
 /// Capitals, - and _ don't matter: `latency_p99`, `too-wide`, `closed loop`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The word, or several that belong together.
-    #[arg(required = true, value_name = "METRIC|VERDICT|WORD")]
+    /// The word, or several that belong together [default: list what is explained].
+    #[arg(value_name = "METRIC|VERDICT|WORD")]
     word: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    let width = if std::io::stdout().is_terminal() { screen::size().1.min(100) } else { 100 };
+    if args.word.is_empty() {
+        out::text(&list(width))?;
+        return Ok(Exit::Done);
+    }
     let word = args.word.join(" ");
     let (answers, also) = match explain(&word) {
         Explained::Found { answers, also } => (answers, also),
         Explained::Unknown(near) => {
             let near = match near.as_slice() {
-                [] => "docs/words.md lists what there is".to_owned(),
-                near => format!("did you mean {}?", near.join(", ")),
+                [] => String::new(),
+                near => format!("did you mean {}? ", near.join(", ")),
             };
-            return Err(anyhow::anyhow!("`{word}` isn't explained anywhere; {near}")).bad_input();
+            let error =
+                anyhow::anyhow!("`{word}` isn't explained anywhere; {near}`vtax explain` lists what is");
+            return Err(error).bad_input();
         }
     };
-    let width = if std::io::stdout().is_terminal() { screen::size().1.min(100) } else { 100 };
     let mut text = String::new();
     for answer in answers {
         text += &format!("{}  ({})\n", answer.term, answer.place);
@@ -43,4 +49,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     out::text(&text)?;
     Ok(Exit::Done)
+}
+
+/// All that is explained, by page.
+fn list(width: usize) -> String {
+    let pages = terms().into_iter().filter(|(_, terms)| !terms.is_empty());
+    let shown = pages.map(|(page, terms)| {
+        let terms = screen::wrapped(&terms.join(", "), "  ", width);
+        format!("{page}\n{terms}")
+    });
+    shown.collect::<Vec<_>>().join("\n")
 }

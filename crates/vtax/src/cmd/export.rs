@@ -30,8 +30,8 @@ enum Command {
 struct OtlpArgs {
     /// The run directory.
     run: PathBuf,
-    /// Directory for both files; the current one unless given.
-    #[arg(long, value_name = "DIR", conflicts_with = "to")]
+    /// Write both files into this directory, over those that are there.
+    #[arg(long, value_name = "DIR", conflicts_with = "to", required_unless_present = "to")]
     out: Option<PathBuf>,
     /// Send to this receiver instead, such as http://localhost:4318.
     #[arg(long, value_name = "URL")]
@@ -58,23 +58,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn open_telemetry(args: &OtlpArgs) -> Outcome {
     let receiver = args.to.as_deref().map(Receiver::parse).transpose()?;
     let report = open_report(&args.run)?;
+    if let Some(directory) = &args.out {
+        vtax_store::create_directory(directory)?;
+    }
     let parts = [
         ("metrics", "/v1/metrics", vtax_export::otlp::metrics(&report)),
         ("traces", "/v1/traces", vtax_export::otlp::traces(&report)),
     ];
     for (name, path, value) in parts {
         let text = serde_json::to_vec(&value).context("making JSON")?;
-        match &receiver {
-            Some(receiver) => {
-                receiver.post(path, &text)?;
-                out::text(&format!("sent {name}, {} bytes\n", text.len()))?;
-            }
-            None => {
-                let directory = args.out.clone().unwrap_or_else(|| PathBuf::from("."));
-                let file = directory.join(format!("{name}.json"));
-                write_output(&file, &text)?;
-                out::text(&format!("{}\n", file.display()))?;
-            }
+        if let Some(receiver) = &receiver {
+            receiver.post(path, &text)?;
+            out::text(&format!("sent {name}, {} bytes\n", text.len()))?;
+        }
+        if let Some(directory) = &args.out {
+            let file = directory.join(format!("{name}.json"));
+            write_output(&file, &text)?;
+            out::text(&format!("{}\n", file.display()))?;
         }
     }
     Ok(Exit::Done)

@@ -1,14 +1,13 @@
 //! `vtax import`: plans from what other tools recorded.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use vtax_plan::har;
+use vtax_plan::har::{self, HarError};
 use vtax_units::{counted, printable};
 
 use crate::cmd::files::write_new;
-use crate::exit::{Classify, Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::out;
 
 /// Write a plan from what another tool recorded.
@@ -51,9 +50,7 @@ fn name(text: &str) -> Result<String, String> {
 pub(crate) fn run(args: &Args) -> Outcome {
     let Command::Har(args) = &args.command;
     let options = har::Options { name: args.name.clone(), expect: args.expect };
-    let imported = har::load(&args.file, &options)
-        .with_context(|| format!("importing {}", args.file.display()))
-        .bad_input()?;
+    let imported = har::load(&args.file, &options).map_err(|error| not_imported(&args.file, error))?;
     match &args.out {
         Some(path) => write_new(path, &imported.plan)?,
         None => out::text(&imported.plan)?,
@@ -68,4 +65,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     // Nothing more can be said where even standard error is gone.
     let _ = std::io::stderr().lock().write_all(printable(&text).as_bytes());
     Ok(Exit::Done)
+}
+
+/// Why an archive isn't imported.
+fn not_imported(file: &Path, error: HarError) -> Failure {
+    match error {
+        // It names the file.
+        HarError::Plan(errors) => errors.into(),
+        error @ (HarError::Json(_) | HarError::Nothing(_)) => {
+            let what = format!("importing {}", file.display());
+            Failure::new(Exit::BadInput, anyhow::Error::new(error).context(what))
+        }
+    }
 }

@@ -111,15 +111,25 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let error = anyhow::anyhow!("{} is there already; name another file", file.display());
         return Err(error).bad_input();
     }
+    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty());
+    if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
+        let (place, word) = (directory.display(), shell_word(directory));
+        let error = anyhow::anyhow!("there is no directory {place}: `mkdir -p {word}` makes it");
+        return Err(error).bad_input();
+    }
     let ask = !args.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let draft = if ask {
         let (mut answers, mut questions) = (std::io::stdin().lock(), std::io::stderr().lock());
         let asked = args.asked(&mut Asking::new(&mut answers, &mut questions));
         match asked {
             Ok(draft) => draft,
-            Err(NoAnswer) => {
+            Err(NoAnswer::Ended) => {
                 let _ = writeln!(questions, "\nnothing was written");
                 return Ok(Exit::Interrupted);
+            }
+            Err(NoAnswer::Wrong) => {
+                let error = anyhow::anyhow!("none of these answers can be used; nothing was written");
+                return Err(error).bad_input();
             }
         }
     } else {
@@ -269,6 +279,14 @@ mod tests {
             ["--service", "redis", "--against", "vm", "--ask", "capacity", "--p99", "5ms", "--time", "3m"];
         let (draft, said) = asked(&given, "");
         assert_eq!((draft.unwrap().subject, said.as_str()), (Subject::Redis, ""));
-        assert_eq!(asked(&[], "http\n").0, Err(NoAnswer), "the answers ended");
+        assert_eq!(asked(&[], "http\n").0, Err(NoAnswer::Ended), "the answers ended");
+    }
+
+    #[test]
+    fn answers_that_are_all_wrong_are_told_from_none() {
+        let given = ["--service", "http"];
+        let (draft, said) = asked(&given, &"x\n".repeat(5));
+        assert_eq!((draft, said.matches("container, vm]").count()), (Err(NoAnswer::Wrong), 5));
+        assert_eq!(asked(&given, &"x\n".repeat(4)).0, Err(NoAnswer::Ended));
     }
 }

@@ -15,7 +15,7 @@ use vtax_sys::signals::SignalFd;
 use vtax_units::printable;
 
 use crate::exit::{Classify, Failure};
-use crate::signals::end_at_once;
+use crate::signals::{end_at_once, stopping};
 
 pub(super) use args::{OVERHEAD_MINUTES, OnArgs};
 pub(super) use doctor::doctor;
@@ -50,6 +50,10 @@ fn work(
     let program = std::env::current_exe().context("find vtax's own program").host_cannot()?;
     let stop = AtomicBool::new(false);
     let hosts: Vec<(&Machine, String)> = hosts.iter().map(|(host, place)| (host, place.clone())).collect();
+    let does_first = match task {
+        HostTask::Run { .. } => "taking the testbeds down, then the report",
+        HostTask::Doctor => "waiting for each host's end",
+    };
     let on = OnHosts { engine, task, program: &program, barrier, directory, stop: &stop, told: &say, ended };
     let done = std::thread::scope(|scope| {
         let all = scope.spawn(|| run_on(&hosts, &on));
@@ -58,7 +62,7 @@ fn work(
                 if stop.swap(true, Ordering::SeqCst) {
                     end_at_once();
                 }
-                say("vtax", "stopping; once more to end at once");
+                say("vtax", &stopping(does_first));
             }
             std::thread::sleep(PAUSE);
         }

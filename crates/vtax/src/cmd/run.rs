@@ -1,6 +1,7 @@
 //! `vtax run`: build, measure, report.
 
 mod smoke_test;
+mod uncounted;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -11,10 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use serde::Serialize;
 use vtax_lab::{Isolation, LabOptions};
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{Cell, Measure, Plan};
+use vtax_report::Report;
 use vtax_run::{LabExecutor, LiveProgress, PairSupport, RunEnd, Runner, Stop, TrialsOutcome, calibration};
+use vtax_store::summary::Summary;
 use vtax_store::{Calibration, HOSTS_FILE, RunDir, RunWriter, TAGS_FACT};
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::clock::unix_ms;
@@ -26,7 +30,8 @@ use crate::cmd::run_target::{RunTarget, RunTargetArgs};
 use crate::cmd::streams::Opener;
 use crate::exit::{Classify, Exit, Failure, Outcome, report};
 use crate::front::{ControllerScope, in_controller};
-use crate::progress::Progress;
+use crate::out;
+use crate::progress::{Lines, Progress};
 use crate::signals::stop_on_signals;
 use crate::time::age;
 use crate::version::commit;
@@ -36,13 +41,20 @@ use crate::version::commit;
 pub(crate) struct Args {
     #[command(flatten)]
     target: RunTargetArgs,
-    /// Measure nothing unless everything in the plan can be measured on this host.
+    /// Measure nothing unless everything in the plan can be measured on this host, and fail at the end where no trial of a cell's
+    /// measure counts.
     #[arg(long, conflicts_with = "on")]
     strict: bool,
     /// Make each trial once and briefly, to see that everything works before a long run. The figures say
     /// nothing. The run's name is the plan's with `-smoke-test` behind it.
     #[arg(long, conflicts_with_all = ["on", "resume"])]
     smoke_test: bool,
+    /// Print JSON at the end: the run's directory, how it ended, and what `summary.json` holds (docs/formats.md).
+    #[arg(long, conflicts_with_all = ["on", "smoke_test"])]
+    json: bool,
+    /// Print no progress.
+    #[arg(short, long, conflicts_with = "on")]
+    quiet: bool,
     #[command(flatten)]
     on: OnArgs,
 }
@@ -56,6 +68,10 @@ pub(super) struct Job {
     pub(super) tags: Vec<String>,
     pub(super) resume: bool,
     pub(super) strict: bool,
+    /// Print what was found as JSON.
+    json: bool,
+    /// Print no progress.
+    quiet: bool,
     /// What a new run takes along.
     pub(super) calibration: Option<Calibration>,
     /// The QEMU for protected virtual machines.
@@ -82,6 +98,9 @@ struct TrialHost {
     /// Why there are no namespaces, where there are none.
     no_namespaces: Option<String>,
 }
+
+/// What a run does first where it is asked to stop.
+const RUN_ENDS: &str = "taking the testbed down, then the report";
 
 /// How a run ends whose trials came to this, once nothing is missing.
 pub(super) fn exit_of(outcome: TrialsOutcome) -> Exit {
@@ -117,13 +136,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let find = || calibration::find(Cache::of_user().dir(), &target.plan, &vtax_run::host());
     let calibration = is_new.then(find).flatten();
     let arguments = args.on.for_roles(&target.plan)?;
-    let job = Job { strict: args.strict, calibration, smoke_test_of: whole, ..Job::new(target, &arguments)? };
-    in_controller(|scope, groups| {
+    let job = Job {
+        strict: args.strict,
+        json: args.json,
+        quiet: args.quiet,
+        calibration,
+        smoke_test_of: whole,
+        ..Job::new(target, &arguments)?
+    };
+    in_controller(&job.left("vtax run"), |scope, groups| {
         let conclude = |measured: Measured| match &job.smoke_test_of {
             Some(whole) => job.conclude_smoke_test(&measured, whole, args.target.overrides()),
             None => job.conclude(&measured),
         };
-        let outcome = job.control(scope, groups).and_then(conclude);
+        let outcome = job.control(scope, groups, RUN_ENDS).and_then(conclude);
         outcome.unwrap_or_else(|failure| report(&failure))
     })
 }
@@ -141,6 +167,8 @@ impl Job {
             tags,
             resume,
             strict: true,
+            json: false,
+            quiet: false,
             calibration: None,
             pairs,
             opener,
@@ -148,14 +176,30 @@ impl Job {
         })
     }
 
-    /// The whole run, in the controller.
-    pub(super) fn control(&self, scope: ControllerScope, groups: &RunGroups) -> Result<Measured, Failure> {
-        let stop = Stop::default();
+    /// What its user has where vtax itself is killed; the command goes on with it.
+    pub(super) fn left(&self, command: &str) -> String {
+        match self.smoke_test_of {
+            Some(_) => "finished trials are kept".to_owned(),
+            None => {
+                let directory = shell_word(&self.directory);
+                format!("finished trials are kept, and `{command} --resume {directory}` goes on")
+            }
+        }
+    }
+
+    /// The whole run, in the controller. Where a signal asks it to stop, this is done first.
+    pub(super) fn control(
+        &self,
+        scope: ControllerScope,
+        groups: &RunGroups,
+        does_first: &'static str,
+    ) -> Result<Measured, Failure> {
+        let (stop, lines) = (Stop::default(), Lines::new(self.quiet));
         // Before any other thread: signals must be blocked in all of them.
-        stop_on_signals(&stop).host_cannot()?;
+        stop_on_signals(&stop, &lines, does_first).host_cannot()?;
         let mut store = self.open_store()?;
         let host = self.host(scope, groups)?;
-        let progress = Progress::new(&self.plan);
+        let progress = Progress::new(&self.plan, lines);
         let ended = self.measure(&mut store, host, &stop, &progress);
         progress.finish();
         let run = store.run().clone();
@@ -245,26 +289,68 @@ impl Job {
     }
 
     /// Writes the report and prints the verdicts.
-    fn conclude(&self, Measured { run, ended, outcome }: &Measured) -> Outcome {
-        let written = vtax_report::write_all(run)?;
+    fn conclude(&self, measured: &Measured) -> Outcome {
+        let written = vtax_report::write_all(&measured.run)?;
+        let (last, exit) = self.ending(measured, &written)?;
+        if self.json {
+            if !last.is_empty() {
+                Lines::new(self.quiet).line(last.trim_end());
+            }
+            let ended = Ended {
+                run: self.directory.display().to_string(),
+                ended: if exit == Exit::Interrupted { "interrupted" } else { "completed" },
+                summary: written.summary(),
+            };
+            out::json(&ended)?;
+            return Ok(exit);
+        }
         let mut out = std::io::stdout().lock();
         // The report is written; a closed pipe must not turn that into a failure.
         let _ = writeln!(out, "\n{}", printable(&written.table()));
-        let _ = writeln!(out, "report: {}", run.path().join("report.html").display());
-        match ended {
-            RunEnd::Completed => {
-                if *outcome != TrialsOutcome::SomeValid {
-                    let _ = writeln!(out, "no trial counts; the notes above say why");
-                }
-                Ok(exit_of(*outcome))
-            }
-            RunEnd::Interrupted => {
-                let directory = shell_word(&self.directory);
-                let _ = writeln!(out, "interrupted; go on with: vtax run --resume {directory}");
-                Ok(Exit::Interrupted)
-            }
-        }
+        let _ = writeln!(out, "report: {}", measured.run.path().join("report.html").display());
+        let _ = out.write_all(last.as_bytes());
+        Ok(exit)
     }
+
+    /// How the run ends, and the lines that say so below its verdicts.
+    fn ending(&self, measured: &Measured, written: &Report) -> Result<(String, Exit), Failure> {
+        let Measured { run, ended, outcome } = measured;
+        if *ended == RunEnd::Interrupted {
+            let directory = shell_word(&self.directory);
+            let line = format!("interrupted; go on with: vtax run --resume {directory}\n");
+            return Ok((line, Exit::Interrupted));
+        }
+        if *outcome != TrialsOutcome::SomeValid {
+            return Ok(("no trial counts; the notes say why\n".to_owned(), exit_of(*outcome)));
+        }
+        let trials = written.trials();
+        if self.strict
+            && let Some((line, outcome)) = uncounted::of_measures(&self.plan, trials)
+        {
+            return Ok((line, exit_of(outcome)));
+        }
+        Ok((uncounted::cells(&self.plan, trials, &left_out(run)?), Exit::Done))
+    }
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Ended<'a> {
+    /// The run's directory.
+    run: String,
+    /// `completed`, or `interrupted`.
+    ended: &'a str,
+    summary: &'a Summary,
+}
+
+/// The cells that a run left out, and why.
+fn left_out(run: &RunDir) -> Result<Vec<(String, String)>, Failure> {
+    let mut found = Vec::new();
+    for entry in run.journal()? {
+        let entry = entry?;
+        found.extend(entry.left_out().map(|(cell, why)| (cell.to_owned(), why.to_owned())));
+    }
+    Ok(found)
 }
 
 /// Estimated length of a trial by cell id and measure name.

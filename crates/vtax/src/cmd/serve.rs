@@ -1,7 +1,7 @@
 //! `vtax serve`: a page to watch, browse, compare and start runs.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -18,13 +18,22 @@ use crate::out;
 /// The file with the link is there for so long: a browser that isn't open yet may take a while to start.
 const BROWSER_STARTS_WITHIN: Duration = Duration::from_secs(120);
 
+/// Where runs are, unless another directory is named.
+const RUNS: &str = "runs";
+/// Where plans are, unless another directory is named.
+const PLANS: &str = "plans";
+/// What is said where there is no such directory, and none was named.
+const NO_RUNS: &str =
+    "there are no runs here: `vtax run PLAN` makes one; or name the directory that has them";
+const NO_PLANS: &str = "there is no directory `plans` here: name the one that has them, as in --plans DIR";
+
 /// Serve a page to watch runs in progress, to browse stored ones, to compare and to follow a figure over many (docs/serve.md).
 ///
 /// It listens on this host alone, and every request needs the token in the link that is printed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The directory whose runs are shown, with those below it.
-    #[arg(default_value = "runs")]
+    #[arg(default_value = RUNS)]
     directory: PathBuf,
     /// Where to listen. Elsewhere than on loopback it needs --tls-cert and --tls-key, or --plain-text.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8093")]
@@ -48,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long)]
     allow_run: bool,
     /// The directory whose plans may be run.
-    #[arg(long, value_name = "DIR", default_value = "plans", requires = "allow_run")]
+    #[arg(long, value_name = "DIR", default_value = PLANS, requires = "allow_run")]
     plans: PathBuf,
     /// Open the link in the usual browser.
     #[arg(long)]
@@ -56,6 +65,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    args.check_usual_places()?;
     let token = match &args.token_file {
         Some(path) => Token::kept(path),
         None => Token::draw(),
@@ -83,6 +93,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 impl Args {
+    /// Tells the way out where the directories aren't there that are meant unless others are named: most often the command was
+    /// started elsewhere, or before there was a run.
+    fn check_usual_places(&self) -> Result<(), Failure> {
+        let lacks = |directory: &Path, usual: &str| directory == Path::new(usual) && !directory.exists();
+        if lacks(&self.directory, RUNS) {
+            return Err(anyhow::anyhow!(NO_RUNS)).bad_input();
+        }
+        if self.allow_run && lacks(&self.plans, PLANS) {
+            return Err(anyhow::anyhow!(NO_PLANS)).bad_input();
+        }
+        Ok(())
+    }
+
     fn start(&self) -> Result<StartOptions, Failure> {
         let program = std::env::current_exe().context("find vtax itself").host_cannot()?;
         Ok(StartOptions { plans: self.plans.clone(), program, check: check::text_of })

@@ -45,10 +45,11 @@ const DAEMONS_FOR_TESTS: &[(&str, &str, &str)] = &[
     ("slurmd", "slurmd", "slurmd.service"),
 ];
 
-/// Install and fetch what is missing: QEMU, an OCI runtime, a kernel for guests.
+/// Install and fetch what is missing: QEMU and its disk tools, an OCI runtime, user-mode Linux, a kernel for guests.
 ///
 /// Packages are installed where this user may (root, apt); otherwise the command that would is
-/// printed and the rest is done. Can be repeated and interrupted at any time.
+/// printed and the rest is done; the exit code is 3 where something is still missing at the end. Can be repeated and
+/// interrupted at any time.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Also what the test suite and the benchmarks need, the services among it.
@@ -57,7 +58,8 @@ pub(crate) struct Args {
     /// Also the services of the catalogue: web servers and PHP, Kamailio with MariaDB, Redis, storage, FTP, remote desktops.
     #[arg(long)]
     services: bool,
-    /// Also what paths are made of: Open vSwitch, OpenFlow controllers, Mininet, an ssh client.
+    /// Also what paths are made of: Open vSwitch, OpenFlow controllers, Mininet, nftables, pasta, slirp4netns, WireGuard's
+    /// tool, dnsmasq, an ssh client.
     #[arg(long)]
     paths: bool,
     /// Also what routed labs are made of: FRR.
@@ -105,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut err = std::io::stderr();
     let mut progress = |line: &str| drop(writeln!(err, "setup: {line}"));
     match vtax_vm::setup::run(&options, &mut progress) {
-        Ok(report) => out::text(&render_report(&report)).map(|()| Exit::Done),
+        Ok(report) => out::text(&render_report(&report)).map(|()| exit_of(&report)),
         Err(error) => Err(error).context("set up").host_cannot(),
     }
 }
@@ -125,6 +127,13 @@ fn private() -> Vec<PrivateProgram> {
         list: vtax_service::PrivateProgram::LIST.to_owned(),
     };
     vtax_service::private_programs().iter().map(of).collect()
+}
+
+/// How a setup ends that came to this: done only where all that was asked for is there.
+fn exit_of(report: &Report) -> Exit {
+    let whole =
+        report.to_install.is_none() && report.not_unpacked.is_empty() && report.no_newer_qemu.is_none();
+    if whole { Exit::Done } else { Exit::HostCannot }
 }
 
 /// What was done, and what is still missing.
@@ -149,10 +158,40 @@ fn render_report(report: &Report) -> String {
         text += &format!("QEMU for fault-tolerant pairs: a private copy of {version}\n");
     }
     if let Some(reason) = &report.no_newer_qemu {
-        text += &format!("no fault-tolerant pairs: {reason}\n");
+        text += &format!("no fault-tolerant pairs: {reason} (--no-fault-tolerance leaves them out)\n");
     }
     if let Some(command) = &report.to_install {
         text += &format!("still missing, and not installable by this user: {command}\n");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_still_missing_is_told_and_no_success() {
+        let whole = Report {
+            installed: vec!["nginx".into()],
+            to_install: None,
+            unpacked: Vec::new(),
+            not_unpacked: Vec::new(),
+            kernel: "6.1.0-1-amd64".into(),
+            kernel_of_host: false,
+            kernel_fetched: true,
+            newer_qemu: None,
+            no_newer_qemu: None,
+        };
+        assert_eq!(exit_of(&whole), Exit::Done);
+        let missing = [
+            (Report { to_install: Some("apt-get install x".into()), ..whole.clone() }, "still missing"),
+            (Report { not_unpacked: vec!["no archive".into()], ..whole.clone() }, "not unpacked: no archive"),
+            (Report { no_newer_qemu: Some("none".into()), ..whole }, "none (--no-fault-tolerance leaves"),
+        ];
+        for (report, words) in missing {
+            assert_eq!(exit_of(&report), Exit::HostCannot, "{report:?}");
+            assert!(render_report(&report).contains(words), "{report:?}");
+        }
+    }
 }

@@ -50,14 +50,14 @@ impl Here {
 }
 
 /// What is in a directory; nothing where it can't be read. Names without `./` in front.
-fn entries(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.flatten().take(LOOKED_AT).map(|entry| entry.path());
     paths.map(|path| path.strip_prefix(".").map(Path::to_owned).unwrap_or(path)).collect()
 }
 
 /// Whether a file says of itself that it is a plan.
-fn is_plan(path: &Path) -> bool {
+pub(super) fn is_plan(path: &Path) -> bool {
     use std::io::Read;
     let named = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     if !named || !path.is_file() {

@@ -232,6 +232,22 @@ fn loads_of_other_families_come_from_two_hosts_and_add_up() {
     }
 }
 
+/// A web server that root starts serves as another user, who reads its files below the agent's directory.
+#[test]
+fn a_web_server_that_drops_its_rights_serves_on_a_host() {
+    let Some(lab) = ssh() else { return };
+    if !installed(&["nginx"]) {
+        return;
+    }
+    lab.write("web.yaml", &of_family("nginx", "http: {target: /bytes/100, connections: 40}"));
+    let script =
+        format!("{ALONE} $vtax run web.yaml --ssh-config config --out web; echo \"web: $?\"; nothing_left");
+    let told = text(&lab.run("", &script));
+    assert!(told.contains("nothing is left"), "{told}");
+    let (whole, _) = loads_of(&lab, "web", &told);
+    assert!(whole.counts.ok > 0, "{told}");
+}
+
 #[test]
 fn a_controller_without_any_rights_leads_hosts_that_make_the_load() {
     let Some(lab) = ssh() else { return };
@@ -291,11 +307,11 @@ fn roles_are_drawn_anew_for_each_round() {
 fn a_generator_that_is_cut_off_makes_the_trial_invalid_and_ends_by_itself() {
     let Some(lab) = ssh() else { return };
     lab.write("roles.yaml", &plan(30.0, THERE));
-    // Ten seconds after its agent is there it is in the middle of its load.
+    // Three seconds after it began to measure it is in the middle of its load.
     let script = format!(
         "{ALONE} $vtax run roles.yaml --ssh-config config --out run & run=$!
-        begun() {{ ls -d n3.tmp/vtax-*/node; }}
-        until_ begun; sleep 10
+        measuring() {{ tail -n 1 run/live.jsonl | grep '\"phase\":\"measuring\"'; }}
+        until_ measuring; sleep 3
         order cut n3
         wait $run; echo \"run: $?\"
         nothing_left"

@@ -10,7 +10,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use vtax_sys::require::{Need, need};
+use vtax_testkit::programs::family;
 use vtax_testkit::residue::Snapshot;
+use vtax_testkit::runs;
 
 use super::{
     Moments, alone, arguments, controller_of, expect_nothing_left, finished_trials, is_complete, kill,
@@ -136,13 +138,18 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        mount(&["-l", path(&self.directory.path().join("disk"))], "umount");
+        let disk = self.directory.path().join("disk");
+        let unmounted = Command::new("umount").arg("-l").arg(disk).status();
+        // Where the test has failed already, that is what is told.
+        if !std::thread::panicking() {
+            assert!(unmounted.expect("it runs").success(), "the disk stays");
+        }
     }
 }
 
-fn mount(arguments: &[&str], program: &str) {
-    let status = Command::new(program).args(arguments).status().expect("it runs");
-    assert!(status.success(), "{program} {arguments:?}");
+fn mount(arguments: &[&str]) {
+    let status = Command::new("mount").args(arguments).status().expect("it runs");
+    assert!(status.success(), "mount {arguments:?}");
 }
 
 fn path(path: &Path) -> &str {
@@ -154,7 +161,7 @@ impl Place {
         let directory = tempfile::tempdir().expect("a directory");
         let disk = directory.path().join("disk");
         std::fs::create_dir(&disk).expect("a directory");
-        mount(&["-t", "tmpfs", "-o", ROOMY, "none", path(&disk)], "mount");
+        mount(&["-t", "tmpfs", "-o", ROOMY, "none", path(&disk)]);
         let file = directory.path().join("plan.yaml");
         std::fs::write(&file, plan.text).expect("a plan");
         let run = disk.join("run");
@@ -164,7 +171,7 @@ impl Place {
     /// Leaves on the disk the room that the options say.
     fn limit(&self, options: &str) {
         let disk = self.directory.path().join("disk");
-        mount(&["-o", &format!("remount,{options}"), path(&disk)], "mount");
+        mount(&["-o", &format!("remount,{options}"), path(&disk)]);
     }
 
     /// The kibibytes and the inodes that are taken.
@@ -200,13 +207,9 @@ impl Place {
 
     /// The phase that the run is in, as its own live file tells it.
     fn phase(&self) -> String {
-        let live = std::fs::read_to_string(self.run.join("live.jsonl")).unwrap_or_default();
-        let last = live.lines().last().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let phase = last.and_then(|last| last["phase"].as_str().map(str::to_owned)).unwrap_or_default();
-        match (phase.is_empty(), is_complete(&self.run)) {
+        match (runs::phase(&self.run), is_complete(&self.run)) {
             (_, true) => "report".to_owned(),
-            (true, _) => "start".to_owned(),
-            (false, _) => phase,
+            (phase, _) => phase.unwrap_or_else(|| "start".to_owned()),
         }
     }
 }
@@ -220,20 +223,6 @@ fn wait(child: &mut Child, what: &str) -> ExitStatus {
         assert!(Instant::now() < deadline, "{what}: it doesn't end");
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// A process and all below it.
-fn family(pid: u32) -> Vec<u32> {
-    let mut all = vec![pid];
-    let mut next = 0;
-    while let Some(pid) = all.get(next).copied() {
-        for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
-            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
-        }
-        next += 1;
-    }
-    all
 }
 
 fn signal(name: &str, pids: &[u32]) {

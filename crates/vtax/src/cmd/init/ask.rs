@@ -5,9 +5,14 @@ use std::io::{BufRead, Write};
 /// Wrong answers to one question before nothing more is asked.
 const MAX_TRIES: usize = 5;
 
-/// Nobody answers (any more).
+/// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NoAnswer;
+pub(super) enum NoAnswer {
+    /// Nobody answers (any more).
+    Ended,
+    /// None of those that were given can be used.
+    Wrong,
+}
 
 /// Asks, and reads answers.
 pub(super) struct Asking<'a> {
@@ -33,7 +38,7 @@ impl<'a> Asking<'a> {
             let mut answer = String::new();
             let length = self.answers.read_line(&mut answer);
             if asked.is_err() || !length.is_ok_and(|length| length > 0) {
-                return Err(NoAnswer);
+                return Err(NoAnswer::Ended);
             }
             let answer = answer.trim();
             match read(if answer.is_empty() { default } else { answer }) {
@@ -42,6 +47,6 @@ impl<'a> Asking<'a> {
                 Err(why) => drop(writeln!(self.questions, "  {why}")),
             }
         }
-        Err(NoAnswer)
+        Err(NoAnswer::Wrong)
     }
 }

@@ -12,7 +12,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vtax_lab::{Isolation, Lab, LabOptions};
-use vtax_run::{BuiltManualTestbed, LabExecutor, ManualTestbed, PairSupport, Silent, Stop, TestbedHandle};
+use vtax_run::{
+    BuiltManualTestbed, LabExecutor, ManualTestbed, Observer, PairSupport, RunEvent, Stop, TestbedHandle,
+};
 use vtax_sys::cgroup::RunGroups;
 
 use super::file::{LabSource, Loaded};
@@ -21,6 +23,7 @@ use crate::cmd::run::shell_word;
 use crate::exit::{Classify, Exit, Failure, Outcome, report};
 use crate::front::{ControllerScope, in_controller};
 use crate::out;
+use crate::progress::Lines;
 use crate::signals::stop_on_signals;
 
 /// How long to wait for a question before looking whether it is over.
@@ -31,7 +34,7 @@ pub(super) struct Args {
     #[command(flatten)]
     what: LabSource,
     /// Its name, by which other commands reach it where several stand.
-    #[arg(long, default_value = socket::USUAL)]
+    #[arg(long = "lab", alias = "name", value_name = "NAME", default_value = socket::USUAL)]
     name: String,
     /// Start the cell's service too, as for a trial; of several systems, each one's.
     #[arg(long)]
@@ -46,7 +49,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         Loaded::Cell { plan, .. } => PairSupport::of(plan),
         Loaded::Clab { .. } => PairSupport::default(),
     };
-    in_controller(|scope, groups| {
+    in_controller("nothing of the lab is left", |scope, groups| {
         let outcome = hold(args, &loaded, &pairs, &listener, scope, groups);
         outcome.unwrap_or_else(|failure| report(&failure))
     })
@@ -60,9 +63,9 @@ fn hold(
     scope: ControllerScope,
     groups: &RunGroups,
 ) -> Outcome {
-    let stop = Stop::default();
+    let (stop, told) = (Stop::default(), Told(Lines::default()));
     // Before any other thread: signals must be blocked in all of them.
-    stop_on_signals(&stop).host_cannot()?;
+    stop_on_signals(&stop, &told.0, "taking the lab down").host_cannot()?;
     let inside = match scope {
         ControllerScope::Inside(inside) => inside,
         ControllerScope::Outside(reason) => {
@@ -74,7 +77,11 @@ fn hold(
     let options = LabOptions { groups: Some(groups.clone()), ..LabOptions::new(Isolation::Namespaces) };
     let started = Instant::now();
     // What the testbed was built from stays until it is down.
-    let (built, _kept) = build(loaded, args.service, pairs, options, &stop)?;
+    let (built, _kept) = match build(loaded, args.service, pairs, options, &stop, &told) {
+        // What was asked to stop fails for that.
+        Err(_) if stop.asked() => return Ok(Exit::Interrupted),
+        built => built?,
+    };
     out::printable(&(describe_built(loaded.name(), &built, started) + &ways(&args.name)))?;
     let testbed = built.testbed;
     serve(&testbed, listener, &stop)?;
@@ -83,6 +90,17 @@ fn hold(
         return Err(anyhow::anyhow!("{}", left.join("; "))).context("take the lab down").host_cannot();
     }
     Ok(if stop.asked() { Exit::Interrupted } else { Exit::Done })
+}
+
+/// Tells on standard error what is being built: many routers, or a guest under emulation, take a minute.
+struct Told(Lines);
+
+impl Observer for Told {
+    fn observe(&self, event: &RunEvent<'_>) {
+        if let RunEvent::Phase { what } = event {
+            self.0.line(&format!("lab: {what}"));
+        }
+    }
 }
 
 /// What has to outlive a testbed.
@@ -97,20 +115,23 @@ fn build(
     pairs: &PairSupport,
     options: LabOptions,
     stop: &Stop,
+    told: &Told,
 ) -> Result<(BuiltManualTestbed, TestbedOwner), Failure> {
     match loaded {
         Loaded::Clab { blueprint, .. } => {
             let lab = Lab::new(options).host_cannot()?;
-            let (testbed, raised) = ManualTestbed::of_blueprint(&lab, (**blueprint).clone()).host_cannot()?;
+            let built = ManualTestbed::of_blueprint(&lab, (**blueprint).clone(), stop, told);
+            let (testbed, raised) = built.host_cannot()?;
             let built = BuiltManualTestbed { testbed, raised: Some(raised), services: Vec::new() };
             Ok((built, TestbedOwner::Lab { _lab: Box::new(lab) }))
         }
         Loaded::Cell { plan, cell } => {
-            let mut executor = LabExecutor::new(plan, options, pairs, stop.clone(), &Silent).host_cannot()?;
+            told.observe(&RunEvent::Phase { what: "looking at what the testbed needs" });
+            let mut executor = LabExecutor::new(plan, options, pairs, stop.clone(), told).host_cannot()?;
             if let Some(obstacle) = executor.obstacle(cell) {
                 return Err(anyhow::anyhow!("{}: {obstacle}", cell.id)).host_cannot();
             }
-            let built = executor.build_manual_testbed(plan, cell, service, &Silent).host_cannot()?;
+            let built = executor.build_manual_testbed(plan, cell, service, told).host_cannot()?;
             Ok((built, TestbedOwner::Executor { _executor: Box::new(executor) }))
         }
     }

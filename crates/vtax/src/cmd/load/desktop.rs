@@ -17,8 +17,12 @@ use vtax_units::{Nanos, Rate};
 use super::output::millis;
 use super::request_load::RequestSpec;
 use super::requests::RequestArgs;
+use super::target;
 use crate::cmd::files::write_output;
 use crate::exit::{Classify, Outcome};
+
+/// Port of the first desktop (RFC 6143).
+const PORT: u16 = 5900;
 
 /// Users of remote desktops (RFB) who type, scroll, drag and watch: a request is an action, its answer the marker on the screen. On each
 /// desktop `vtax service desktop` must run. An open loop with --rate, a closed loop with --connections alone.
@@ -26,8 +30,8 @@ use crate::exit::{Classify, Outcome};
 #[derive(clap::Args)]
 #[command(mut_arg("connections", |arg| arg.help("Desktops there are, at ports that follow each other [default: 1]")))]
 pub(super) struct Args {
-    /// Address and port of the first desktop; those of other users are at the ports after it.
-    server: SocketAddr,
+    /// HOST[:PORT] of the first desktop [default port: 5900]; those of other users are at the ports after it.
+    server: String,
     #[command(flatten)]
     load: RequestArgs,
     /// What users do.
@@ -113,8 +117,8 @@ impl Args {
         }
     }
 
-    fn spec(&self, password: Option<String>) -> DesktopLoad {
-        let mut pool = self.load.pool(self.server);
+    fn spec(&self, first: SocketAddr, password: Option<String>) -> DesktopLoad {
+        let mut pool = self.load.pool(first);
         pool.connections = self.load.connections.unwrap_or(1);
         let security = match (self.x509, password.is_some()) {
             (false, false) => DesktopSecurity::None,
@@ -124,7 +128,7 @@ impl Args {
         };
         let (timeout, cpus) = (pool.timeout, pool.cpus.clone());
         let spec = DesktopSpec {
-            first: self.server,
+            first,
             sessions: pool.connections,
             security,
             tunnel: self.tunnel,
@@ -141,7 +145,7 @@ impl Args {
 
 pub(super) fn run(args: &Args) -> Outcome {
     let password = args.password_file.as_deref().map(password).transpose().bad_input()?;
-    let load = args.spec(password);
+    let load = args.spec(target::look_up(&args.server, PORT).bad_input()?, password);
     let picture = Arc::clone(&load.picture);
     let exit = args.load.options().run(format!("rfb://{}", args.server), load)?;
     let picture = lock(&picture).take();
@@ -217,7 +221,7 @@ impl RequestSpec for DesktopLoad {
         self.spec.check()
     }
 
-    fn open(&self) -> Result<Open, LoadError> {
+    fn open(&self, _: &Control) -> Result<Open, LoadError> {
         Ok(Open {
             session: Mutex::new(DesktopSession::open(&self.spec)?),
             picture: Arc::clone(&self.picture),

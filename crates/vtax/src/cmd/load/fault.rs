@@ -10,14 +10,18 @@ use crate::exit::{Exit, Fault};
 impl Fault for LoadError {
     fn exit(&self) -> Exit {
         match self {
-            Self::Spec { .. } | Self::Storage(StorageError::Open { .. } | StorageError::Foreign { .. }) => {
-                Exit::BadInput
-            }
+            Self::Spec { .. }
+            | Self::Foreign { .. }
+            | Self::Storage(StorageError::Open { .. } | StorageError::Foreign { .. }) => Exit::BadInput,
             Self::Server { .. } => Exit::Failed,
             Self::Storage(_) => Exit::HostCannot,
-            Self::Cancelled { .. } => Exit::Interrupted,
-            Self::System { source, .. } if is_of_the_peer(source.kind()) => Exit::Failed,
-            Self::System { .. } | Self::Worker { .. } => Exit::HostCannot,
+            Self::Cancelled { .. } | Self::CancelledOpening => Exit::Interrupted,
+            Self::System { source: why, .. } | Self::Unreachable { why, .. }
+                if is_of_the_peer(why.kind()) =>
+            {
+                Exit::Failed
+            }
+            Self::System { .. } | Self::Unreachable { .. } | Self::Worker { .. } => Exit::HostCannot,
             Self::Panicked { .. } | Self::Encode { .. } => Exit::Bug,
         }
     }

@@ -1,7 +1,7 @@
 //! `vtax load ftp`.
 
 use std::fmt::{self, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -13,15 +13,20 @@ use vtax_units::{Bytes, Nanos};
 use super::output::millis;
 use super::request_load::RequestSpec;
 use super::requests::RequestArgs;
+use super::target;
 use super::tls::Offer;
 use crate::exit::{Classify, Outcome};
+
+/// Ports of FTP, and of FTP within TLS.
+const PORT: u16 = 21;
+const TLS_PORT: u16 = 990;
 
 /// FTP: clients who log in, move files and leave; every byte that comes is compared. An open loop with --rate, a closed loop with
 /// --connections alone, each of which is a session. Overwrites files whose names begin with `vtax-`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Address and port of the server.
-    server: SocketAddr,
+    /// HOST[:PORT] of the server [default port: 21, with --tls implicit 990].
+    server: String,
     #[command(flatten)]
     load: RequestArgs,
     #[command(flatten)]
@@ -118,12 +123,20 @@ enum Begin {
 
 impl Tls {
     /// What the server is checked for.
-    fn verify(&self, server: SocketAddr) -> Result<Verify> {
+    fn verify(&self, server: &str) -> Result<Verify> {
         ensure!(
             !matches!(self.tls, Begin::None) || !(self.offer.is_said() || self.clear_data || self.no_resume),
             "--tls-version, --cipher, --authority, --clear-data and --no-resume need --tls explicit or implicit"
         );
-        self.offer.verify(&server.ip().to_string())
+        self.offer.verify(target::split(server).0)
+    }
+
+    /// Where servers listen.
+    const fn port(&self) -> u16 {
+        match self.tls {
+            Begin::None | Begin::Explicit => PORT,
+            Begin::Implicit => TLS_PORT,
+        }
     }
 
     fn settings(&self) -> Option<FtpTls> {
@@ -168,9 +181,10 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let verify = args.tls.verify(args.server).bad_input()?;
+    let verify = args.tls.verify(&args.server).bad_input()?;
+    let server = target::look_up(&args.server, args.tls.port()).bad_input()?;
     let spec = FtpSpec {
-        pool: args.load.pool(args.server),
+        pool: args.load.pool(server),
         requests: args.requests(),
         sources: args.from.clone(),
         user: args.user.clone(),
@@ -248,8 +262,13 @@ impl RequestSpec for FtpSpec {
         Self::check(self)
     }
 
-    fn open(&self) -> Result<FtpSession, LoadError> {
-        FtpSession::open(self)
+    fn opening(&self) -> Option<String> {
+        let FtpRequests { mix, files, .. } = &self.requests;
+        (mix.retr + mix.list > 0).then(|| format!("storing the {files} files that are fetched"))
+    }
+
+    fn open(&self, control: &Control) -> Result<FtpSession, LoadError> {
+        FtpSession::open_with(self, control)
     }
 
     fn run(session: &FtpSession, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {

@@ -19,7 +19,7 @@ use super::request_load::RequestSpec;
 use super::requests::RequestArgs;
 use super::tls::{Offer, put_tls};
 use super::url::Url;
-use crate::exit::{Classify, Outcome};
+use crate::exit::{Classify, Failure, Outcome};
 
 /// HTTP requests, GET unless told otherwise: an open loop with --rate, a closed loop with --connections alone.
 #[derive(clap::Args)]
@@ -186,11 +186,16 @@ impl Ask {
             && self.plan.is_none()
     }
 
-    /// What is asked of this target.
-    fn script(&self, target: &str) -> Result<HttpScript> {
-        if let Some(path) = &self.plan {
-            return of_plan(path);
+    /// What is asked: by the plan that is named, or of this target.
+    fn script(&self, target: &str) -> Result<HttpScript, Failure> {
+        match &self.plan {
+            Some(path) => of_plan(path),
+            None => self.own_script(target).bad_input(),
         }
+    }
+
+    /// What the options ask of this target.
+    fn own_script(&self, target: &str) -> Result<HttpScript> {
         let size = self.data_size;
         let websocket = self.websocket.map(|messages| HttpWebSocket {
             messages,
@@ -241,11 +246,11 @@ impl Ask {
 }
 
 /// What the workload of a plan asks for.
-fn of_plan(path: &Path) -> Result<HttpScript> {
+fn of_plan(path: &Path) -> Result<HttpScript, Failure> {
     let plan = vtax_plan::load(path, &[] as &[&str])?;
     let workload = plan.cells.first().map(|cell| &cell.workload);
     let Some(Workload::Http(http)) = workload else {
-        anyhow::bail!("{} has no workload `http`", path.display());
+        return Err(anyhow::anyhow!("{} has no workload `http`", path.display())).bad_input();
     };
     Ok(match &http.script {
         Some(script) => script.as_ref().clone(),
@@ -271,7 +276,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let host = args.url.host();
     // What a connection and a request take is looked at only where it is asked for.
     let plain = args.ask.is_plain() && !args.load.wants_details();
-    let script = if plain { None } else { Some(Box::new(args.ask.script(&args.url.path).bad_input()?)) };
+    let script = if plain { None } else { Some(Box::new(args.ask.script(&args.url.path)?)) };
     let requests = HttpRequests {
         target: args.url.path.clone(),
         host: args.url.host_field(),
@@ -375,7 +380,7 @@ impl RequestSpec for HttpSpec {
         Self::check(self)
     }
 
-    fn open(&self) -> Result<HttpSession, LoadError> {
+    fn open(&self, _: &Control) -> Result<HttpSession, LoadError> {
         HttpSession::open(self)
     }
 

@@ -336,7 +336,7 @@ pub(super) fn voice(args: &VoiceArgs) -> Outcome {
 
 fn either(ends: &Ends, course: &CourseArgs, test: NetworkTestKind, seed: u64) -> Outcome {
     // Before the first thread, so that all have the signals blocked.
-    let signals = ending_signals().context("preparing for Ctrl-C")?;
+    let signals = ending_signals().context("preparing for Ctrl-C").host_cannot()?;
     match &ends.host {
         Some(host) => client(host, course, test, seed, &signals),
         None => server(ends.listen, &signals),

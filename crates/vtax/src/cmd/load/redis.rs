@@ -1,7 +1,5 @@
 //! `vtax load redis`.
 
-use std::net::SocketAddr;
-
 use vtax_load::redis::{RedisSession, RedisSpec};
 use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, Part, RequestStep};
 use vtax_plan::model::{KeyAccess, RedisRequests};
@@ -9,14 +7,18 @@ use vtax_units::{Bytes, Share};
 
 use super::request_load::RequestSpec;
 use super::requests::RequestArgs;
-use crate::exit::Outcome;
+use super::target;
+use crate::exit::{Classify, Outcome};
+
+/// Port of Redis.
+const PORT: u16 = 6379;
 
 /// Redis: verified reads and writes of keys; an open loop with --rate, a closed loop with --connections alone.
-/// Overwrites the keys `key:000000000000` and those after it.
+/// Writes the keys `key:000000000000` and those after it.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Address and port of the server.
-    server: SocketAddr,
+    /// HOST[:PORT] of the server [default port: 6379].
+    server: String,
     #[command(flatten)]
     load: RequestArgs,
     /// Keys; each is written once before the load begins.
@@ -34,6 +36,9 @@ pub(super) struct Args {
     /// Requests that one connection may have under way.
     #[arg(long, default_value_t = 1)]
     pipeline: u32,
+    /// Write also over values that no load of vtax wrote.
+    #[arg(long)]
+    overwrite: bool,
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
@@ -45,37 +50,53 @@ pub(super) fn run(args: &Args) -> Outcome {
         pipeline: args.pipeline,
     };
     let spec = RedisSpec {
-        pool: args.load.pool(args.server),
+        pool: args.load.pool(target::look_up(&args.server, PORT).bad_input()?),
         requests,
         seed: args.load.seed,
         part: Part::default(),
     };
-    args.load.options().run(format!("redis://{}", args.server), spec)
+    let load = RedisLoad { spec, overwrite: args.overwrite };
+    args.load.options().run(format!("redis://{}", args.server), load)
 }
 
-impl RequestSpec for RedisSpec {
+/// A load of a server that may not be vtax's own.
+#[derive(Clone)]
+struct RedisLoad {
+    spec: RedisSpec,
+    /// Values that no load wrote may be lost.
+    overwrite: bool,
+}
+
+impl RequestSpec for RedisLoad {
     const FAMILY: &'static str = "redis";
     type Requests = RedisRequests;
     type Session = RedisSession;
 
     fn pool_mut(&mut self) -> &mut ConnectionPool {
-        &mut self.pool
+        &mut self.spec.pool
     }
 
     fn pool(&self) -> &ConnectionPool {
-        &self.pool
+        &self.spec.pool
     }
 
     fn requests(&self) -> &RedisRequests {
-        &self.requests
+        &self.spec.requests
     }
 
     fn check(&self) -> Result<(), LoadError> {
-        Self::check(self)
+        self.spec.check()
     }
 
-    fn open(&self) -> Result<RedisSession, LoadError> {
-        RedisSession::open(self)
+    fn opening(&self) -> Option<String> {
+        Some(format!("writing the first value of {} keys", self.spec.requests.keys))
+    }
+
+    fn open(&self, control: &Control) -> Result<RedisSession, LoadError> {
+        if !self.overwrite {
+            RedisSession::refuse_foreign(&self.spec, control)?;
+        }
+        RedisSession::open_with(&self.spec, control)
     }
 
     fn run(session: &RedisSession, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError> {

@@ -10,13 +10,17 @@ pub(super) trait RequestSpec: Clone + Send + Sync {
     /// What it sends, for the JSON.
     type Requests: Serialize;
     /// A load that is open.
-    type Session: Sync;
+    type Session: Send + Sync;
 
     fn pool_mut(&mut self) -> &mut ConnectionPool;
     fn pool(&self) -> &ConnectionPool;
     fn requests(&self) -> &Self::Requests;
     fn check(&self) -> Result<(), LoadError>;
-    fn open(&self) -> Result<Self::Session, LoadError>;
+    /// What opening it does, where that takes its time.
+    fn opening(&self) -> Option<String> {
+        None
+    }
+    fn open(&self, control: &Control) -> Result<Self::Session, LoadError>;
     fn run(session: &Self::Session, step: &RequestStep, control: &Control) -> Result<LoadResult, LoadError>;
 }
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use vtax_load::search::{Bracket, Ending, Search, SearchSpec, StepOutcome, StepVerdict};
-use vtax_load::{ConnectionPool, Doubt, LoadResult, Model, RequestStep, Segment};
+use vtax_load::{ConnectionPool, Control, Doubt, LoadResult, Model, RequestStep, Segment};
 use vtax_plan::model::{ArrivalProcess, CapacityMeasure};
 use vtax_units::{CpuSet, Nanos, Rate, Share};
 
@@ -247,7 +247,7 @@ impl RequestOptions {
         let load = RequestLoad { target, spec, step: self.step().bad_input()? };
         load.spec.check().and_then(|()| load.step.check()).map_err(anyhow::Error::from).bad_input()?;
         // Before the first thread, so that all have the signals blocked.
-        let watch = Watch::new(self.quiet).context("preparing for Ctrl-C")?;
+        let watch = Watch::new(self.quiet).context("preparing for Ctrl-C").host_cannot()?;
         match &self.search {
             Some(limits) => search(self, limits, &load, &watch),
             None => once(self, &load, &watch),
@@ -257,8 +257,16 @@ impl RequestOptions {
 
 /// Opens the load and carries out its step.
 fn carry_out<S: RequestSpec>(watch: &Watch, load: &RequestLoad<S>) -> Result<Watched, Failure> {
-    let session = load.spec.open()?;
+    let session = open(watch, &load.spec)?;
     step::<S>(watch, &session, &load.step)
+}
+
+/// Opens the load; where that takes its time, a signal ends it.
+fn open<S: RequestSpec>(watch: &Watch, spec: &S) -> Result<S::Session, Failure> {
+    Ok(match spec.opening() {
+        Some(doing) => watch.open(&doing, |control| spec.open(control))?,
+        None => spec.open(&Control::new())?,
+    })
 }
 
 fn step<S: RequestSpec>(watch: &Watch, session: &S::Session, step: &RequestStep) -> Result<Watched, Failure> {
@@ -358,7 +366,9 @@ fn steps<S: RequestSpec>(
     watch: &Watch,
     start: SearchSpec,
 ) -> Result<(Bracket, bool), Failure> {
-    let session = load.spec.open()?;
+    let Some(session) = unless_interrupted(open(watch, &load.spec))? else {
+        return Ok((Search::new(start).finish(), true));
+    };
     let mut interrupted = false;
     let bracket = Search::new(start).over_requests(
         |rate| {
@@ -374,9 +384,15 @@ fn steps<S: RequestSpec>(
 
 /// The result of a load that went on to its end.
 fn uninterrupted(watched: Result<Watched, Failure>) -> Result<Option<LoadResult>, Failure> {
-    match watched {
+    let watched = unless_interrupted(watched)?.filter(|watched| !watched.interrupted);
+    Ok(watched.map(|watched| watched.result))
+}
+
+/// What was done, if a signal didn't end it before.
+fn unless_interrupted<T>(done: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match done {
         Err(failure) if failure.exit() == Exit::Interrupted => Ok(None),
-        watched => watched.map(|watched| (!watched.interrupted).then_some(watched.result)),
+        done => done.map(Some),
     }
 }
 

@@ -208,7 +208,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     (spec.workload.tls, spec.verify) = (tls, verify);
     let profile = profile(args).bad_input()?;
     // Before the first thread, so that all have the signals blocked.
-    let watch = Watch::new(args.quiet).context("preparing for Ctrl-C")?;
+    let watch = Watch::new(args.quiet).context("preparing for Ctrl-C").host_cannot()?;
     let opened = if args.unregistered { SipSession::open_direct(&spec) } else { SipSession::open(&spec) };
     let mut session = opened?;
     if args.search {
@@ -422,7 +422,7 @@ fn answer(args: &Args) -> Outcome {
     // It speaks no TLS, but what was said of it is refused.
     args.call.tls(target).bad_input()?;
     let listen = resolve(target, Transport::Udp).bad_input()?;
-    let signals = ending_signals().context("preparing for Ctrl-C")?;
+    let signals = ending_signals().context("preparing for Ctrl-C").host_cannot()?;
     let answered = serve_until_signal(&signals, |stop| answer_calls(listen, stop, output::listening));
     let traffic = answered.unwrap_or_else(|payload| Err(LoadError::panicked(0, &*payload)))?;
     if args.json {

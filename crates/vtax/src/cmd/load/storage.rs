@@ -171,7 +171,7 @@ struct Ran {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let watch = Watch::new(args.quiet).context("preparing for Ctrl-C")?;
+    let watch = Watch::new(args.quiet).context("preparing for Ctrl-C").host_cannot()?;
     let target = TargetSpec::from_url(&args.target, args.overwrite.as_deref())
         .map_err(anyhow::Error::msg)
         .bad_input()?;

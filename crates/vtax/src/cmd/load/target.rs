@@ -3,6 +3,8 @@
 use std::io::{Error, ErrorKind, Result};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
+use anyhow::Context;
+
 /// Host and port of `HOST`, `HOST:PORT`, `[IPV6]` and `[IPV6]:PORT`. An IPv6 address without a port needs no brackets.
 pub(super) fn split(text: &str) -> (&str, Option<u16>) {
     if text.parse::<IpAddr>().is_ok() {
@@ -17,6 +19,11 @@ pub(super) fn split(text: &str) -> (&str, Option<u16>) {
 pub(super) fn resolve(text: &str, default_port: u16) -> Result<SocketAddr> {
     let (host, port) = split(text);
     first_address(host, port.unwrap_or(default_port))
+}
+
+/// The same, with an error that names the target.
+pub(super) fn look_up(text: &str, default_port: u16) -> anyhow::Result<SocketAddr> {
+    resolve(text, default_port).with_context(|| format!("looking up `{text}`"))
 }
 
 /// The first address that a host's name stands for.

@@ -65,6 +65,19 @@ impl Watch {
         Ok(Watched { result, interrupted })
     }
 
+    /// Opens a load, which does this; the first signal ends it.
+    pub(super) fn open<T: Send>(
+        &self,
+        doing: &str,
+        open: impl FnOnce(&Control) -> Result<T, LoadError> + Send,
+    ) -> Result<T, LoadError> {
+        let show = Show { line: |_: &Progress| None, live: |_: &Progress| doing.to_owned() };
+        match self.watch(open, show)? {
+            (_, true) => Err(LoadError::CancelledOpening),
+            (opened, false) => Ok(opened),
+        }
+    }
+
     /// Carries out any load while showing how it goes; the first signal ends it early. Also tells
     /// whether one did.
     pub(super) fn watch<T: Send>(
@@ -73,7 +86,8 @@ impl Watch {
         mut show: Show<impl FnMut(&Progress) -> Option<String>, impl Fn(&Progress) -> String>,
     ) -> Result<(T, bool), LoadError> {
         let control = Control::new();
-        let bar = (self.terminal && !self.quiet).then(bar);
+        // A dumb terminal has none, and what is hidden drops lines that are printed above it, too.
+        let bar = (self.terminal && !self.quiet).then(bar).filter(|bar| !bar.is_hidden());
         let (result, interrupted) = thread::scope(|scope| {
             let watcher = thread::current();
             let control = &control;

@@ -6,20 +6,27 @@ use vtax_report::study::is_metric;
 use vtax_study::{Mode, misfits, open_folder, rules};
 use vtax_units::counted;
 
+use crate::cmd::welcome::{entries, is_plan};
 use crate::exit::{Classify, Exit, Outcome};
 use crate::out;
 
+/// The file that makes a directory a study's.
+const CLAIMS: &str = "claims.yaml";
+
 /// Whether a path that is to be checked is a study's, and not a plan's.
 pub(crate) fn is_study(path: &Path) -> bool {
-    path.is_dir() || path.file_name().is_some_and(|name| name == "claims.yaml")
+    path.is_dir() || path.file_name().is_some_and(|name| name == CLAIMS)
 }
 
 /// Checks the study of a folder, or of the `claims.yaml` in it.
 ///
 /// # Errors
 ///
-/// Where it isn't one, with everything that is wrong.
+/// Where it isn't one, with everything that is wrong; of its plans the first that is.
 pub(crate) fn check(path: &Path) -> Outcome {
+    if path.is_dir() && !path.join(CLAIMS).exists() {
+        return Err(anyhow::anyhow!(no_study(path))).bad_input();
+    }
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let loaded = open_folder(folder)?;
@@ -29,10 +36,8 @@ pub(crate) fn check(path: &Path) -> Outcome {
         for mode in [Mode::Quick, Mode::Full] {
             let file = experiment.plan(mode);
             let text = loaded.plan(file)?;
-            match vtax_plan::parse(file, text.as_bytes(), &[] as &[&str]) {
-                Ok(plan) => wrong.extend(misfits(study, &experiment.id, mode, &plan, &is_metric)),
-                Err(errors) => wrong.push(errors.to_text(false)),
-            }
+            let plan = vtax_plan::parse(file, text.as_bytes(), &[] as &[&str])?;
+            wrong.extend(misfits(study, &experiment.id, mode, &plan, &is_metric));
         }
     }
     if !wrong.is_empty() {
@@ -48,4 +53,15 @@ pub(crate) fn check(path: &Path) -> Outcome {
         counted(study.rules.len(), "rule")
     ))?;
     Ok(Exit::Done)
+}
+
+/// Why a directory can't be checked, with a plan in it that can.
+fn no_study(directory: &Path) -> String {
+    // The first by name: the order of a directory is no order.
+    let plan = entries(directory).into_iter().filter(|path| is_plan(path)).min();
+    let such_as = plan.map(|plan| format!(", such as {}", plan.display())).unwrap_or_default();
+    format!(
+        "{} is a directory, and no study (it has no {CLAIMS}): name a plan in it{such_as}",
+        directory.display()
+    )
 }

@@ -11,9 +11,9 @@ use vtax_store::RunDir;
 use vtax_store::record::{InvalidReason, TrialRecord, Validity};
 use vtax_units::printable;
 
-use super::{Job, Measured, shell_word};
+use super::{Job, Measured, left_out, shell_word};
 use crate::cmd::check::time_of;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 
 impl Job {
     /// Writes the report, and prints what came of the trials, and what begins the whole run, with these changes of the plan.
@@ -42,16 +42,6 @@ impl Job {
         let _ = writeln!(out, "the whole run {}: vtax run {}", time_of(whole), words.join(" "));
         Ok(if result.failed.is_empty() && result.trials() > 0 { Exit::Done } else { Exit::Failed })
     }
-}
-
-/// The cells that the run left out, and why.
-fn left_out(run: &RunDir) -> Result<Vec<(String, String)>, Failure> {
-    let mut found = Vec::new();
-    for entry in run.journal()? {
-        let entry = entry?;
-        found.extend(entry.left_out().map(|(cell, why)| (cell.to_owned(), why.to_owned())));
-    }
-    Ok(found)
 }
 
 /// Whether no request of a trial had ended with it, neither well nor badly: they take longer than a smoke test.

@@ -205,7 +205,7 @@ fn read(path: &Path) -> Result<String> {
 
 /// Answers calls until a signal comes.
 fn answer(args: &Args, spec: &ScriptSpec) -> Outcome {
-    let signals = ending_signals().context("preparing for Ctrl-C")?;
+    let signals = ending_signals().context("preparing for Ctrl-C").host_cannot()?;
     let answered = serve_until_signal(&signals, |stop| answer_script(spec, stop, output::listening));
     let figures = answered.unwrap_or_else(|payload| Err(LoadError::panicked(0, &*payload)))?;
     if args.json {
@@ -377,7 +377,7 @@ impl RequestSpec for ScriptSpec {
         Self::check(self)
     }
 
-    fn open(&self) -> Result<ScriptSession, LoadError> {
+    fn open(&self, _: &Control) -> Result<ScriptSession, LoadError> {
         ScriptSession::open(self)
     }
 
