@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::place::root;
-use crate::tasks::{cargo, cargo_command, run};
+use crate::tasks::{cargo_command, run, setup_by};
 
 /// Where the modules are whose go.mod and go.sum say which versions are built, and of what bytes: Kubernetes' own, and those of what
 /// makes containers, which need other versions of what both are made of.
@@ -38,7 +38,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
 ///
 /// Where something doesn't build or install, and where a test fails.
 pub(crate) fn test(filter: &[&str]) -> Result<()> {
-    cargo(&["run", "--quiet", "--package", "vtax", "--", "setup", "--tests"])?;
+    setup_by(cargo_command().args(["run", "--quiet", "--package", "vtax", "--"]))?;
     let programs = build()?;
     let mut tests = cargo_command();
     tests.args(["test", "--package", "vtax", "--test", "many", "--", "--ignored", "--test-threads=1"]);

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,11 +34,12 @@ const COMPUTE: &[&str] = &[
 ];
 
 /// Programs that compare the processes, control groups and files of the machine before and after a run, which must be
-/// none of another program's runs; of one of them only the tests with a word in their names.
-const LIST: &[(&str, Option<&str>)] = &[
-    ("vtax tests/residue.rs", None),
-    ("vtax-lab tests/fault_tolerance/main.rs", Some("residue")),
-    ("vtax-lab tests/lab.rs", None),
+/// none of another program's runs, or that take a CPU away from all others; of one of them only the tests with one of these words
+/// in their names.
+const LIST: &[(&str, &[&str])] = &[
+    ("vtax tests/residue.rs", &[]),
+    ("vtax-lab tests/fault_tolerance/main.rs", &["residue", "starved"]),
+    ("vtax-lab tests/lab.rs", &[]),
 ];
 
 /// So many programs of those that measure run at a time. With three, trials were disturbed and made again: some programs took seven
@@ -58,10 +60,11 @@ impl Lanes {
         for program in programs {
             let lists = LIST.iter().find(|(name, _)| *name == program.name);
             match lists {
-                Some((_, None)) => lanes.list.push(program),
-                Some((_, Some(word))) => {
-                    lanes.list.push(program.with(word, &[word]));
-                    lanes.measure.push(program.with(&format!("but {word}"), &["--skip", word]));
+                Some((_, [])) => lanes.list.push(program),
+                Some((_, words)) => {
+                    let (named, others) = (words.join(", "), words.iter().flat_map(|word| ["--skip", *word]));
+                    lanes.measure.push(program.with(&format!("but {named}"), &others.collect::<Vec<_>>()));
+                    lanes.list.push(program.with(&named, words));
                 }
                 None if COMPUTE.contains(&program.package.as_str()) => lanes.compute.push(program),
                 None => lanes.measure.push(program),
@@ -308,8 +311,14 @@ fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Resul
     Ok(Outcome { program, passed, failed, took, cases, wrong, unsteady })
 }
 
-/// How a program ends, which is killed where it takes longer than `longest`: its threads then.
+/// In the environment of a program, and of all that it starts which doesn't clear its own: whose it is.
+const MARK: &str = "VTAX_TEST_PROGRAM";
+
+/// How a program ends, which is killed where it takes longer than `longest`, with all that it has started: its threads then.
 fn end_of(command: &mut Command, longest: Duration) -> Result<(ExitStatus, Option<String>)> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    command.env(MARK, &mark);
     let mut program = command.spawn().with_context(|| format!("starting {command:?}"))?;
     let until = Instant::now() + longest;
     while Instant::now() < until {
@@ -319,8 +328,62 @@ fn end_of(command: &mut Command, longest: Duration) -> Result<(ExitStatus, Optio
         std::thread::sleep(Duration::from_millis(50));
     }
     let hung = threads(program.id());
+    kill_all(program.id(), &mark)?;
     program.kill().context("killing a test that hangs")?;
     Ok((program.wait().context("waiting for a test")?, Some(hung)))
+}
+
+/// Kills a program and all that it has started: what went on would disturb those that follow.
+fn kill_all(program: u32, mark: &str) -> Result<()> {
+    let signal = |name: &str, processes: &[u32]| {
+        let mut kill = Command::new("kill");
+        kill.arg(name).args(processes.iter().map(u32::to_string));
+        // One that has ended meanwhile can't be told anything.
+        kill.stderr(Stdio::null()).status().context("starting kill")
+    };
+    let mut all = started_by(program, mark);
+    // Whoever is stopped starts nothing more.
+    for _ in 0..10 {
+        signal("-STOP", &all)?;
+        let now = started_by(program, mark);
+        let is_all = now == all;
+        all = now;
+        if is_all {
+            break;
+        }
+    }
+    signal("-KILL", &all)?;
+    Ok(())
+}
+
+/// A program, all that is below it, and what carries its mark, sorted.
+fn started_by(program: u32, mark: &str) -> Vec<u32> {
+    let mark = format!("{MARK}={mark}");
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_marked = |process: &u32| {
+        let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    let mut all: Vec<u32> = processes.filter(is_marked).collect();
+    if !all.contains(&program) {
+        all.push(program);
+    }
+    let mut next = 0;
+    while let Some(process) = all.get(next).copied() {
+        for task in std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            let children = children.split_whitespace().filter_map(|child| child.parse::<u32>().ok());
+            for child in children {
+                if !all.contains(&child) {
+                    all.push(child);
+                }
+            }
+        }
+        next += 1;
+    }
+    all.sort_unstable();
+    all
 }
 
 /// The names of a program's threads: cargo's harness names them after its tests, cut to 15 bytes.
@@ -447,6 +510,30 @@ mod tests {
         assert_eq!(wrong(said), ["test program ... FAILED: no end in 900s; its threads: b"]);
     }
 
+    /// What hangs has processes below it, some that lost their parent, and some that cleared their environment.
+    #[test]
+    fn a_program_that_hangs_leaves_nothing() {
+        let file = std::env::temp_dir().join(format!("xtask-hangs-{}", std::process::id()));
+        let script = "sleep 600 & echo $!; (setsid sleep 600 & echo $!); env -i sleep 600 & echo $!; wait";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(File::create(&file).expect("a file"));
+        let (status, hung) = end_of(&mut command, Duration::from_secs(5)).expect("its end");
+        let said = std::fs::read_to_string(&file).expect("what it said");
+        std::fs::remove_file(&file).expect("it is there");
+        assert!(!status.success() && hung.is_some());
+        let started: Vec<&str> = said.lines().collect();
+        assert_eq!(started.len(), 3, "{said}");
+        let goes_on = |process: &&str| {
+            let line = std::fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            line.starts_with("sleep")
+        };
+        let until = Instant::now() + Duration::from_secs(20);
+        while started.iter().any(goes_on) {
+            assert!(Instant::now() < until, "{said}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn named(name: &str) -> Program {
         Program {
             package: name.split(' ').next().unwrap_or_default().to_owned(),
@@ -517,10 +604,11 @@ mod tests {
         };
         assert_eq!(
             told(lanes.measure),
-            [&format!("{pairs} (but residue) --skip residue"), "vtax tests/cli.rs"]
+            [&format!("{pairs} (but residue, starved) --skip residue --skip starved"), "vtax tests/cli.rs"]
         );
         assert_eq!(told(lanes.compute), ["vtax-stats src/lib.rs"]);
-        assert_eq!(told(lanes.list), ["vtax tests/residue.rs", &format!("{pairs} (residue) residue")]);
+        let alone = format!("{pairs} (residue, starved) residue starved");
+        assert_eq!(told(lanes.list), ["vtax tests/residue.rs", &alone]);
     }
 
     /// Else a program that was renamed would run beside what it disturbs.

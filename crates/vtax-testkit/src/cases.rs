@@ -14,20 +14,20 @@ pub struct Cases {
 #[derive(Debug)]
 enum Picked {
     All,
-    With(String),
-    Without(String),
+    With(Vec<String>),
+    Without(Vec<String>),
     Only(Vec<String>),
 }
 
 impl Cases {
-    /// Those that these words pick, as with cargo's harness: a word those whose names contain it, one after `--skip` all others,
-    /// and whole names come after `--exact`.
+    /// Those that these words pick, as with cargo's harness: words those whose names contain one of them, words that come each after
+    /// a `--skip` all others, and whole names come after `--exact`.
     #[must_use]
     pub fn picked_by(arguments: &[String]) -> Self {
         let picked = match arguments {
-            [skip, word] if skip == "--skip" => Picked::Without(word.clone()),
             [exact, names @ ..] if exact == "--exact" => Picked::Only(names.to_vec()),
-            [word] if !word.starts_with('-') => Picked::With(word.clone()),
+            [skip, _, ..] if skip == "--skip" => Picked::Without(words(arguments)),
+            [word, ..] if !word.starts_with('-') => Picked::With(words(arguments)),
             _ => Picked::All,
         };
         Self { picked, failed: Vec::new() }
@@ -38,8 +38,8 @@ impl Cases {
     pub fn want(&self, name: &str) -> bool {
         match &self.picked {
             Picked::All => true,
-            Picked::With(word) => name.contains(word.as_str()),
-            Picked::Without(word) => !name.contains(word.as_str()),
+            Picked::With(words) => words.iter().any(|word| name.contains(word.as_str())),
+            Picked::Without(words) => !words.iter().any(|word| name.contains(word.as_str())),
             Picked::Only(names) => names.iter().any(|only| only == name),
         }
     }
@@ -69,6 +69,11 @@ impl Cases {
     }
 }
 
+/// Those of a command line that are no options.
+fn words(arguments: &[String]) -> Vec<String> {
+    arguments.iter().filter(|word| !word.starts_with('-')).cloned().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,7 +89,9 @@ mod tests {
         assert_eq!(wanted(&["nat"]), ["nat", "nat, two systems"]);
         assert_eq!(wanted(&["--exact", "nat"]), ["nat"]);
         assert_eq!(wanted(&["--exact", "ovs", "nat"]), ["nat", "ovs"]);
+        assert_eq!(wanted(&["two", "ovs"]), ["nat, two systems", "ovs"]);
         assert_eq!(wanted(&["--skip", "nat"]), ["ovs"]);
+        assert_eq!(wanted(&["--skip", "two", "--skip", "ovs"]), ["nat"]);
         for all in [&[][..], &["--nocapture"]] {
             assert_eq!(wanted(all).len(), 3, "{all:?}");
         }

@@ -2,6 +2,7 @@
 
 pub mod cable;
 pub mod cases;
+pub mod programs;
 pub mod recount;
 pub mod residue;
 pub mod runs;

@@ -11,6 +11,8 @@ use std::path::Path;
 use vtax_sys::mountinfo;
 use vtax_sys::netlink::Netlink;
 
+use crate::programs::goes_on;
+
 /// Where temporary files would be.
 const TEMPORARY: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/dev/shm"];
 const DEEPEST: usize = 8;
@@ -48,21 +50,25 @@ impl fmt::Display for Residue {
     }
 }
 
-/// Whether a process is over and only waits for its parent to ask how it ended: it holds nothing any
-/// more. The first process of many a container never asks about the orphans it gets.
-fn ended(process: &Path) -> bool {
-    let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
-}
-
 impl Snapshot {
     /// What is on this host now: processes whose program or name is vtax, QEMU, an OCI runtime's
     /// container, Open vSwitch or Mininet; network, PID and mount namespaces; mounts and interfaces seen from here; control
     /// groups of vtax; temporary files of vtax.
     #[must_use]
     pub fn take() -> Self {
+        Self::of(None)
+    }
+
+    /// The same, and processes whose program has the name of this one's file: a test program that is also its nodes' agent has a
+    /// name of its own.
+    #[must_use]
+    pub fn take_with(program: &Path) -> Self {
+        Self::of(program.file_name().map(|name| name.to_string_lossy().into_owned()).as_deref())
+    }
+
+    fn of(own: Option<&str>) -> Self {
         let mut snapshot = Self::default();
-        snapshot.processes();
+        snapshot.processes(own);
         snapshot.mounts();
         snapshot.interfaces();
         snapshot.groups(Path::new("/sys/fs/cgroup"), 0);
@@ -80,7 +86,7 @@ impl Snapshot {
         self.things.insert((kind, what.into()));
     }
 
-    fn processes(&mut self) {
+    fn processes(&mut self, own: Option<&str>) {
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
             let dir = entry.path();
@@ -98,7 +104,9 @@ impl Snapshot {
                     ["vtax", "qemu-system", "rungroup-keep", "ovs-", "ovsdb-", "mnexec", "mininet"];
                 programs.iter().any(|p| name.trim().starts_with(p))
             };
-            if (ours(&comm) || ours(&program)) && !ended(&dir) {
+            let is_own = own == Some(program.as_str());
+            // One that is over holds nothing any more, and the first process of many a container never asks how its orphans ended.
+            if (is_own || ours(&comm) || ours(&program)) && goes_on(pid) {
                 self.add("process", format!("{pid} {program} ({})", comm.trim()));
             }
         }
@@ -145,7 +153,25 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+    use crate::programs::Killed;
+
+    #[test]
+    fn a_program_of_any_name_is_found() {
+        let process = Killed::new(Command::new("sleep").arg("600").spawn().unwrap());
+        let number = format!("{} ", process.id());
+        let program = fs::read_link(format!("/proc/{}/exe", process.id())).unwrap();
+        let is_in = |snapshot: Snapshot| {
+            let all = snapshot.since(&Snapshot::default());
+            all.iter().any(|(kind, what)| kind == "process" && what.starts_with(&number))
+        };
+        assert!(is_in(Snapshot::take_with(&program)));
+        assert!(!is_in(Snapshot::take()));
+        drop(process);
+        assert!(!is_in(Snapshot::take_with(&program)));
+    }
 
     #[test]
     fn what_is_new_is_found() {
@@ -154,7 +180,9 @@ mod tests {
         fs::create_dir(&dir).unwrap();
         let found = Snapshot::take().since(&before);
         fs::remove_dir(&dir).unwrap();
-        assert!(found.iter().any(|(kind, what)| kind == "file" && what == dir.display().to_string()));
-        assert!(Snapshot::take().since(&before).iter().all(|(kind, _)| kind != "file"));
+        // What others do on this machine meanwhile is none of it.
+        let is_it = |(kind, what): (&str, &str)| kind == "file" && what == dir.display().to_string();
+        assert!(found.iter().any(is_it));
+        assert!(!Snapshot::take().since(&before).iter().any(is_it));
     }
 }

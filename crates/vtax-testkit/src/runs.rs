@@ -5,13 +5,15 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// How often is looked whether a run has what is wanted of it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Longest time until a run is in a phase, also on a machine that is busy with something else.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A plan of a few seconds that asks for nothing but what every host has.
 pub const SMALL_PLAN: &str = "\
@@ -105,6 +107,27 @@ fn with_result(run: &Path) -> usize {
     };
     let pairs = lines.filter(has_result).map(|line| [&line["cell"], &line["measure"]].map(Value::to_string));
     pairs.collect::<BTreeSet<_>>().len()
+}
+
+/// The phase that a run is in, as its own live file tells it; `None` where it tells none.
+#[must_use]
+pub fn phase(run: &Path) -> Option<String> {
+    let live = fs::read_to_string(run.join("live.jsonl")).ok()?;
+    let last = serde_json::from_str::<Value>(live.lines().last()?).ok()?;
+    last["phase"].as_str().filter(|phase| !phase.is_empty()).map(str::to_owned)
+}
+
+/// Waits until a run is in the middle of a load. Its live file has a line a second at most, so that the load must last for longer.
+///
+/// # Panics
+///
+/// Where it isn't within a minute.
+pub fn until_measuring(run: &Path) {
+    let until = Instant::now() + PATIENCE;
+    while phase(run).as_deref() != Some("measuring") {
+        assert!(Instant::now() < until, "no load within {PATIENCE:?}: {:?}", phase(run));
+        thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// Every trial of a run that ended.
