@@ -4,7 +4,7 @@ use serde::Serialize;
 use vtax_topology::options::Choice;
 use vtax_units::{Nanos, Rate, Share};
 
-use crate::model::{Cell, EnvironmentKind};
+use crate::model::{CapacityMeasure, Cell, EnvironmentKind};
 
 /// What an estimate takes for granted about the host, as the plan can't know it.
 ///
@@ -115,6 +115,14 @@ impl Assumptions {
 const UML_BOOT: Nanos = Nanos::from_millis(2_000);
 /// How many times less a small service takes in one than natively.
 const UML_SHARE: f64 = 6.0;
+
+/// Time of a search on a service of this capacity.
+pub(crate) fn searching(search: &CapacityMeasure, capacity: Rate) -> Nanos {
+    let steps = search_steps(search.start, search.max, search.precision, capacity);
+    // Those near the capacity are most of them.
+    let step = search.settle.0.saturating_add(search.step_at(capacity).0);
+    Nanos(step.saturating_mul(steps))
+}
 
 /// Steps of a search that doubles the rate until a step fails and then halves the bracket.
 pub(crate) fn search_steps(start: Rate, max: Rate, precision: Share, capacity: Rate) -> u64 {

@@ -55,10 +55,6 @@ const FACTOR_MAX: f64 = 4.0;
 /// A failure is gross, and not tried again, where more than this share was lost or still waited for, or it took this many times a limit of latency.
 const GROSS_LOSS: f64 = 0.2;
 const GROSS_LATENCY: f64 = 8.0;
-/// Requests beyond a percentile that tell it: with fewer, chance decides what it is.
-const BEYOND: f64 = 10.0;
-/// A step is made longer than was asked for by this factor at most.
-const LONGER: f64 = 4.0;
 /// A bracket as wide as the precision, but for rounding, is narrow enough.
 const ROUNDING: f64 = 1e-12;
 
@@ -102,22 +98,6 @@ impl SearchSpec {
     #[must_use]
     pub fn drain(&self) -> Nanos {
         DRAIN_MIN.max(self.longest_limit().unwrap_or_default())
-    }
-
-    /// How long a step at this rate has to be where `step` is asked for: long enough for ten requests beyond the highest percentile that
-    /// has a limit, but no longer than four times as long.
-    ///
-    /// Of twenty requests, none may be beyond a limit of the 99th percentile, and every other step of a service that is too slow for 3
-    /// of 100 keeps to it: the slower a system, the less it would be held to.
-    #[must_use]
-    pub fn step_at(&self, rate: Rate, step: Nanos) -> Nanos {
-        let beyond = match (self.p99_max, self.p95_max) {
-            (Some(_), _) => 0.01,
-            (None, Some(_)) => 0.05,
-            (None, None) => return step,
-        };
-        let longest = LONGER * step.as_secs_f64();
-        step.max(Nanos::from_secs_f64((BEYOND / (beyond * rate.0)).min(longest)))
     }
 
     fn longest_limit(&self) -> Option<Nanos> {
@@ -651,18 +631,6 @@ mod tests {
             let (both, one) = (lean(true, width), lean(false, width));
             assert!(both.abs() < 0.02 && one > alone, "{width}: {both} {one}");
         }
-    }
-
-    /// A step of 1 s has 100 requests at 100/s; ten beyond the 99th percentile take 1000, ten beyond the 95th 200.
-    #[test]
-    fn steps_are_long_enough_to_tell_a_percentile() {
-        let of = |p95_max, p99_max, rate| {
-            SearchSpec { p95_max, p99_max, ..spec() }.step_at(Rate(rate), Nanos::from_secs(1))
-        };
-        let (limit, ms) = (Some(Nanos::from_millis(50)), Nanos::from_millis);
-        assert_eq!([of(None, None, 1.0), of(None, limit, 2_000.0)], [ms(1_000); 2]);
-        assert_eq!((of(None, limit, 400.0), of(limit, None, 100.0)), (ms(2_500), ms(2_000)));
-        assert_eq!((of(limit, limit, 400.0), of(None, limit, 100.0)), (ms(2_500), ms(4_000)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub(crate) mod resolve;
 use vtax_units::{Bytes, Nanos, Rate};
 
 use super::{Misfit, WorkloadModel};
-use crate::assumptions::{Assumptions, search_steps};
+use crate::assumptions::{Assumptions, searching};
 use crate::model::{
     Budget, Cell, DesktopActions, DesktopOptions, DesktopWorkload, EnvironmentKind, MeasureKind, Protocol,
     ServiceKind,
@@ -66,10 +66,7 @@ impl WorkloadModel for DesktopWorkload {
     fn measuring(&self, measure: &MeasureKind, host: &Assumptions, environment: &EnvironmentKind) -> Nanos {
         match measure {
             MeasureKind::Capacity(search) => {
-                let capacity = Rate(host.capacity(environment).0 / REQUESTS_OF_ONE);
-                let step = search.settle.0.saturating_add(search.step.0);
-                let steps = search_steps(search.start, search.max, search.precision, capacity);
-                Nanos(step.saturating_mul(steps))
+                searching(search, Rate(host.capacity(environment).0 / REQUESTS_OF_ONE))
             }
             other => other.timing().least(),
         }

@@ -8,7 +8,7 @@ pub(crate) mod resolve;
 use vtax_units::{Nanos, Rate, counted};
 
 use super::{Misfit, WorkloadModel};
-use crate::assumptions::{Assumptions, search_steps};
+use crate::assumptions::{Assumptions, searching};
 use crate::model::{EnvironmentKind, FileSizes, FtpWorkload, MeasureKind, Protocol};
 
 /// A transfer takes about as much of a CPU as this many requests to a small web service: a server of FTP starts a process for each
@@ -26,12 +26,7 @@ impl WorkloadModel for FtpWorkload {
 
     fn measuring(&self, measure: &MeasureKind, host: &Assumptions, environment: &EnvironmentKind) -> Nanos {
         match measure {
-            MeasureKind::Capacity(search) => {
-                let capacity = Rate(host.capacity(environment).0 / TRANSFER);
-                let step = search.settle.0.saturating_add(search.step.0);
-                let steps = search_steps(search.start, search.max, search.precision, capacity);
-                Nanos(step.saturating_mul(steps))
-            }
+            MeasureKind::Capacity(search) => searching(search, Rate(host.capacity(environment).0 / TRANSFER)),
             other => other.timing().least(),
         }
     }

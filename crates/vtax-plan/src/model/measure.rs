@@ -60,6 +60,26 @@ pub struct CapacityMeasure {
 impl CapacityMeasure {
     /// Below this rate a service is said to carry nothing: no lower one is tried.
     pub const LEAST_RATE: Rate = Rate(0.5);
+    /// Requests beyond a percentile that tell it: with fewer, chance decides what it is.
+    const BEYOND: f64 = 10.0;
+    /// A step is made longer than the plan says by this factor at most.
+    const LONGER: f64 = 4.0;
+
+    /// Length of the step at this rate that counts: long enough for ten requests beyond the highest percentile that has a limit, but no
+    /// longer than four times what the plan says.
+    ///
+    /// Of twenty requests, none may be beyond a limit of the 99th percentile, and every other step of a service that is too slow for 3
+    /// of 100 keeps to it: the slower a system, the less it would be held to.
+    #[must_use]
+    pub fn step_at(&self, rate: Rate) -> Nanos {
+        let beyond = match (self.limits.p99, self.limits.p95) {
+            (Some(_), _) => 0.01,
+            (None, Some(_)) => 0.05,
+            (None, None) => return self.step,
+        };
+        let longest = Self::LONGER * self.step.as_secs_f64();
+        self.step.max(Nanos::from_secs_f64((Self::BEYOND / (beyond * rate.0)).min(longest)))
+    }
 }
 
 /// What a step must keep to pass.
@@ -263,5 +283,31 @@ impl MeasureKind {
     #[must_use]
     pub const fn is_failover(&self) -> bool {
         self.failover().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step of 1 s has 100 requests at 100/s; ten beyond the 99th percentile take 1000, ten beyond the 95th 200.
+    #[test]
+    fn steps_are_long_enough_to_tell_a_percentile() {
+        let of = |p95, p99, rate| {
+            let search = CapacityMeasure {
+                start: Rate(500.0),
+                max: Rate(1e6),
+                precision: Share(0.05),
+                step: Nanos::from_secs(1),
+                settle: Nanos::ZERO,
+                arrivals: ArrivalProcess::Poisson,
+                limits: Limits { errors: Share(0.001), p99, p95 },
+            };
+            search.step_at(Rate(rate))
+        };
+        let (limit, ms) = (Some(Nanos::from_millis(50)), Nanos::from_millis);
+        assert_eq!([of(None, None, 1.0), of(None, limit, 2_000.0)], [ms(1_000); 2]);
+        assert_eq!((of(None, limit, 400.0), of(limit, None, 100.0)), (ms(2_500), ms(2_000)));
+        assert_eq!((of(limit, limit, 400.0), of(None, limit, 100.0)), (ms(2_500), ms(4_000)));
     }
 }

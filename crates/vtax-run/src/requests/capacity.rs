@@ -39,7 +39,7 @@ impl Capacity<'_> {
                 nth += 1;
                 let pace = Pace::Open(rate, measure.arrivals);
                 let step = self.step(pace, seed.wrapping_add(nth), spec.drain());
-                let step = LoadStep { duration: spec.step_at(rate, measure.step), ..step };
+                let step = LoadStep { duration: measure.step_at(rate), ..step };
                 let answer = generator.run(step.for_engine())?;
                 answered += answer.answered;
                 Ok::<_, AgentError>(Some(answer.result))

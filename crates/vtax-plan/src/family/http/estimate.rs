@@ -2,16 +2,13 @@
 
 use vtax_units::{Nanos, Rate};
 
-use crate::assumptions::search_steps;
+use crate::assumptions::searching;
 use crate::model::{Budget, Cell, EnvironmentKind, MeasureKind, ServiceKind, Workload};
 
 /// Time of a measurement on a service of this capacity.
 pub(super) fn measuring(measure: &MeasureKind, capacity: Rate) -> Nanos {
     match measure {
-        MeasureKind::Capacity(search) => {
-            let step = search.settle.0.saturating_add(search.step.0);
-            Nanos(step.saturating_mul(search_steps(search.start, search.max, search.precision, capacity)))
-        }
+        MeasureKind::Capacity(search) => searching(search, capacity),
         other => other.timing().least(),
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod resolve;
 
 use vtax_units::Nanos;
 
-use crate::assumptions::{Assumptions, search_steps};
+use crate::assumptions::{Assumptions, searching};
 use crate::family::{Misfit, WorkloadModel};
 use crate::model::{EnvironmentKind, MeasureKind, Protocol, ScriptWorkload, Subscribers};
 
@@ -32,11 +32,8 @@ impl WorkloadModel for ScriptWorkload {
     fn measuring(&self, measure: &MeasureKind, host: &Assumptions, environment: &EnvironmentKind) -> Nanos {
         match measure {
             MeasureKind::Capacity(search) => {
-                let capacity = host.scenarios(environment);
-                let step = search.settle.0.saturating_add(search.step.0);
-                let steps = search_steps(search.start, search.max, search.precision, capacity);
                 // The last step, which fails, waits for its calls for nothing.
-                Nanos(step.saturating_mul(steps).saturating_add(self.drain.0))
+                Nanos(searching(search, host.scenarios(environment)).0.saturating_add(self.drain.0))
             }
             other => other.timing().least(),
         }
