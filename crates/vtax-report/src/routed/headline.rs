@@ -1,7 +1,8 @@
-//! How long routers took to lead around what broke, in a sentence.
+//! How long routers took to lead around what broke, in a sentence each.
 
 use vtax_plan::model::TopologyFault;
 use vtax_topology::convergence::Convergence;
+use vtax_units::counted;
 
 use super::convergence::MOST_EVENTS;
 use super::{median_by_rate, trials, worse};
@@ -39,7 +40,7 @@ pub(crate) fn headline(data: &RunData) -> Option<String> {
             }
         }
     }
-    sentence(&broken)
+    sentences(&broken)
 }
 
 fn time(all: &[Convergence]) -> String {
@@ -50,13 +51,17 @@ fn time(all: &[Convergence]) -> String {
     }
 }
 
-fn sentence(broken: &[Broken]) -> Option<String> {
-    let after = |(fault, places): &Broken| format!("after {}, {}", was_broken(*fault), in_each(places));
-    let mut said: Vec<String> = broken.iter().take(MOST_NAMED).map(after).collect();
+/// A sentence for each fault, the first of which says what its times are.
+fn sentences(broken: &[Broken]) -> Option<String> {
+    let after = |(n, (fault, places)): (usize, &Broken)| {
+        let times = if n == 0 { ", all packets got through again within (medians)" } else { "" };
+        format!("After {}{times}: {}.", was_broken(*fault), in_each(places))
+    };
+    let mut said: Vec<String> = broken.iter().take(MOST_NAMED).enumerate().map(after).collect();
     if broken.len() > MOST_NAMED {
-        said.push(format!("{} more below", broken.len() - MOST_NAMED));
+        said.push(format!("{} below.", counted(broken.len() - MOST_NAMED, "more fault")));
     }
-    (!said.is_empty()).then(|| format!("Until all packets got through again, median: {}.", said.join("; ")))
+    (!said.is_empty()).then(|| said.join(" "))
 }
 
 /// `native over mpls-vpn 970 ms, over mpls-vpn-bfd 778 ms`: an environment is named once for all of its paths.
@@ -104,21 +109,22 @@ mod tests {
             ("native (path in TCG) over no-backdoor", "never by itself"),
             ("native over fabric", "31.0 ms"),
         ]);
+        let said =
+            sentences(&[(link("p1-pe2"), vpn), (link("a-b"), places(&[("native", "at once")]))]).unwrap();
+        let (first, second) = said.split_once(". ").unwrap();
         assert_eq!(
-            sentence(&[(link("p1-pe2"), vpn), (link("a-b"), places(&[("native", "at once")]))]).as_deref(),
-            Some(
-                "Until all packets got through again, median: after link p1-pe2 was cut, native (path in TCG) over \
-                 mpls-vpn 970 ms, over no-backdoor never by itself, native over fabric 31.0 ms; after link a-b was \
-                 cut, native at once."
-            )
+            first,
+            "After link p1-pe2 was cut, all packets got through again within (medians): native (path in TCG) over mpls-vpn \
+             970 ms, over no-backdoor never by itself, native over fabric 31.0 ms"
         );
-        assert_eq!(sentence(&[]), None);
+        assert_eq!(second, "After link a-b was cut: native at once.");
+        assert_eq!(sentences(&[]), None);
         let many: Vec<Broken> = ["a-b", "a-c", "a-d", "a-e"]
             .iter()
             .map(|name| (link(name), places(&[("native", "1 s")])))
             .collect();
-        let said = sentence(&many).unwrap();
-        assert!(said.ends_with("after link a-d was cut, native 1 s; 1 more below."), "{said}");
+        let said = sentences(&many).unwrap();
+        assert!(said.ends_with("After link a-d was cut: native 1 s. 1 more fault below."), "{said}");
     }
 
     #[test]
