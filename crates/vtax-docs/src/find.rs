@@ -66,7 +66,14 @@ pub fn explain(word: &str) -> Explained {
 pub fn terms() -> Vec<(&'static str, Vec<String>)> {
     let mut known = BTreeSet::new();
     let mut of_page = |text: &str| -> Vec<String> {
-        let terms = entries(text).into_iter().map(|entry| entry.term);
+        let entries = entries(text);
+        // Of `wrong data (data-wrong)` both names are listed, and not the whole besides.
+        let is_whole = |entry: &&Entry| {
+            !entries.iter().any(|other| {
+                other.text == entry.text && other.term != entry.term && entry.term.contains(&other.term)
+            })
+        };
+        let terms = entries.iter().filter(is_whole).map(|entry| entry.term.clone());
         let is_new = |term: &String| {
             let word = normal(term);
             !word.is_empty() && known.insert(word)
@@ -171,6 +178,9 @@ mod tests {
         assert_eq!(different.len(), listed.len());
         for word in ["margin", "latency_p99", "tax"] {
             assert!(different.contains(&normal(word)), "{word}");
+        }
+        for (word, whole) in [("data-wrong", "wrong data (data-wrong)"), ("at least", "at least, at most")] {
+            assert!(different.contains(&normal(word)) && !listed.iter().any(|term| term == whole), "{word}");
         }
         // Of so many some are looked up.
         for term in listed.iter().step_by(50) {

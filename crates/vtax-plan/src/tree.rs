@@ -279,12 +279,12 @@ impl Builder<'_> {
     }
 }
 
-/// Whether the line of this byte, or the line before, is indented with a tab.
+/// Whether the line of this byte, the line before or the one after is indented with a tab.
 fn tab_indents(text: &str, at: usize) -> bool {
-    let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
-    let end = before.len() + after.find('\n').unwrap_or(after.len());
+    let line = text.split_at_checked(at).unwrap_or((text, "")).0.matches('\n').count();
     let indent = |line: &str| line.len() - line.trim_start().len();
-    text[..end].lines().rev().take(2).any(|line| line[..indent(line)].contains('\t'))
+    let mut near = text.lines().skip(line.saturating_sub(1)).take(if line == 0 { 2 } else { 3 });
+    near.any(|line| line[..indent(line)].contains('\t'))
 }
 
 /// The node as a key, where it is one and is new in its mapping.

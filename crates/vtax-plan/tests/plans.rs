@@ -243,6 +243,9 @@ fn bad_yaml_is_one_clear_error() {
     assert!(error(&format!("{}---\nvtax: 1\n", plan_with(&[]))).contains("a second one starts here"));
     let tabs = error("vtax: 1\nworkload:\n\thttp: {target: /x}\n");
     assert!(tabs.contains("this is not YAML") && tabs.ends_with("[indent with spaces, not tabs]"), "{tabs}");
+    // Here the one before is where the error is.
+    let tabs = error("vtax: 1\n\tname: x\n");
+    assert!(tabs.contains("found a tab") && tabs.ends_with("[indent with spaces, not tabs]"), "{tabs}");
     assert!(!error("vtax: 1\nname: [a, b\n").contains("tabs"));
 }
 
