@@ -28,6 +28,8 @@ const STARTS_WITHIN: Duration = Duration::from_secs(90);
 /// Time a short configuration may take to be handed over, and what each of its lines may take more: under emulation some milliseconds.
 const CONFIGURED_WITHIN: Duration = Duration::from_secs(60);
 const LINE_WITHIN: Duration = Duration::from_millis(30);
+/// Time a daemon that has closed its sockets may take to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
 /// Time a killed process may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// How much of a process's last words is told.
@@ -242,7 +244,7 @@ impl Router {
         }
         started.into_iter().try_for_each(|daemon| {
             self.wait_for(daemon)?;
-            log_finely(&name, daemon)
+            log_finely(&name, daemon).map_err(|error| self.why(daemon, error))
         })
     }
 
@@ -264,6 +266,14 @@ impl Router {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
+    }
+
+    /// Why a daemon doesn't answer: it has ended, or this error. Its sockets are closed some moments before its end is seen.
+    fn why(&self, daemon: Daemon, error: RouterError) -> RouterError {
+        let process = self.process(daemon);
+        let ended =
+            process.is_some_and(|process| matches!(process.handle.ended_within(ENDS_WITHIN), Ok(true)));
+        if ended { self.failed(daemon, "ended while it was starting".to_owned()) } else { error }
     }
 
     /// An error about a daemon, with its last words.
@@ -401,6 +411,20 @@ mod tests {
         assert_eq!((cut.success, cut.status.as_str(), cut.output.len()), (false, told, 100));
         let (status, output) = ("exit code 3".to_owned(), "0".repeat(100));
         assert_eq!(of("printf '%0100d' 0; exit 3"), CommandOutcome { success: false, status, output });
+    }
+
+    #[test]
+    fn of_a_daemon_that_does_not_answer_its_end_is_told() {
+        let process = |script| Some(shell(script));
+        let daemons = vec![
+            (Daemon::Ospfd, process("echo out of memory; exit 1")),
+            (Daemon::Zebra, process("exec sleep 600")),
+        ];
+        let router = Router { name: "r1".to_owned(), daemons };
+        let reset = || RouterError::Unknown("connection reset".to_owned());
+        let told = router.why(Daemon::Ospfd, reset()).to_string();
+        assert!(told.starts_with("router r1: ospfd ended while it was starting"), "{told}");
+        assert_eq!(router.why(Daemon::Zebra, reset()).to_string(), reset().to_string());
     }
 
     #[test]
