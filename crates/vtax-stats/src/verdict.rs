@@ -97,7 +97,13 @@ fn word(ratio: &Ratio, margin: f64, levels: Levels) -> (Verdict, Option<Doubt>, 
     let margin = Margin::new(margin);
     let edge = margin.bounds().1;
     let Some((low, high)) = ratio.interval else {
-        return unknown(Doubt::TooFew, too_few(ratio));
+        return match why_bound(ratio) {
+            // More trials would agree as well.
+            Some(why) if ratio.bound == Bound::Unknown && pairs(ratio) >= MIN_TRIALS => {
+                unknown(Doubt::NotAtLimit, why.to_owned())
+            }
+            _ => unknown(Doubt::TooFew, too_few(ratio)),
+        };
     };
     let known = |verdict, reason: &str| (verdict, None, reason.to_owned());
     if let Some(why) = why_bound(ratio) {
@@ -127,13 +133,18 @@ fn word(ratio: &Ratio, margin: f64, levels: Levels) -> (Verdict, Option<Doubt>, 
     known(verdict, &reason)
 }
 
+/// Rounds, or trials of the side that has fewer.
+fn pairs(ratio: &Ratio) -> usize {
+    ratio.rounds.unwrap_or(ratio.candidate_trials.min(ratio.baseline_trials))
+}
+
 /// Why there is no interval.
 fn too_few(ratio: &Ratio) -> String {
     let (n, whose) = match (ratio.candidate_trials, ratio.baseline_trials) {
         (c, b) if b < c => (b, " of the baseline"),
         (c, _) => (c, ""),
     };
-    match ratio.rounds.unwrap_or(n) {
+    match pairs(ratio) {
         all if all >= MIN_TRIALS => format!(
             "too few trials: all {all} agree to the digit, maybe by chance; at least {ENCLOSING} are needed"
         ),
@@ -443,6 +454,16 @@ mod tests {
         assert_eq!((j.verdict, j.doubt), (Verdict::Inconclusive, Some(Doubt::TooFew)));
         let said = "too few trials: all 3 agree to the digit, maybe by chance; at least 6 are needed";
         assert_eq!(j.reason, said);
+        // Of two that were never driven to their limits more trials would agree as well.
+        let open = |values| Group { censored: true, ..Group::exact(values) };
+        let most = tax(&open(&[9.0; 3]), &open(&[9.0; 3]), Direction::Higher, 1).unwrap();
+        let j = judge(&most, 0.05);
+        assert_eq!(
+            (j.doubt, j.reason.as_str()),
+            (Some(Doubt::NotAtLimit), "neither side was driven to its limit")
+        );
+        let two = tax(&open(&[9.0; 2]), &open(&[9.0; 2]), Direction::Higher, 1).unwrap();
+        assert_eq!(judge(&two, 0.05).reason, "too few trials: 2 of 3");
     }
 
     proptest! {
