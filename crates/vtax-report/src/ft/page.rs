@@ -104,7 +104,7 @@ fn table(fault: &str, all: &[&Series<'_>]) -> Markup {
 
 fn how_to_read(all: &[Series<'_>]) -> Markup {
     let mut m = Markup::new();
-    m.fixed("<p class=\"small-print\">Each figure is the typical value (median) over the failovers, with n, the failovers it rests on. From six on it has the range that holds the typical value of all such failovers in 95 of 100 cases; fewer show only what was seen, and fewer than three not even what is usual. “47–100 of 100” after “5 of 5” says the same of shares: five successes show no more. Times hold for the failovers that the service survived.");
+    m.fixed("<p class=\"small-print\">Each figure is the median over the failovers, n of them. Six or more have a 95 % interval; fewer have the smallest and the largest value that was seen. Shares always have an interval: after five successes of five, the true share may be anything from 47 to 100 of 100. Times are of the failovers that the service survived, but for the first answer after a restore.");
     if all.iter().any(|s| s.restored().next().is_some()) {
         m.fixed(" A service survives what it recovers from by itself: where nobody was answered before the plan restored what it had broken, how long that took is the plan’s choice.");
     }
