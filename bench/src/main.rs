@@ -17,6 +17,7 @@ mod soundness_load;
 mod soundness_real;
 mod soundness_resolution;
 mod soundness_row;
+mod soundness_sessions;
 mod soundness_verdicts;
 
 use std::process::ExitCode;

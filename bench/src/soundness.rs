@@ -15,13 +15,15 @@ const SUITES: &[Suite] = &[
     ("coverage", crate::soundness_coverage::rows),
     ("resolution", crate::soundness_resolution::rows),
     ("hosts", crate::soundness_hosts::rows),
+    ("sessions", crate::soundness_sessions::rows),
 ];
 
 /// Runs the suites named, or all; prints a table and writes `target/soundness.json`. What is missed
 /// is said, and is no failure: the figures are the result.
 pub(crate) fn run(names: &[&str]) -> Result<()> {
     if let Some(unknown) = names.iter().find(|n| SUITES.iter().all(|s| s.0 != **n)) {
-        bail!("no suite {unknown:?}: there are load, verdicts, families, coverage, resolution and hosts");
+        let known: Vec<&str> = SUITES.iter().map(|suite| suite.0).collect();
+        bail!("no suite {unknown:?}: there are {}", known.join(", "));
     }
     let mut rows = Vec::new();
     for (name, suite) in SUITES {

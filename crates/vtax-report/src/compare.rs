@@ -1,4 +1,4 @@
-//! Two runs of the same plan against each other: A is the baseline, B the candidate.
+//! Two runs of the same plan against each other, or several of each side: A is the baseline, B the candidate.
 //!
 //! [`compare`] refuses what can't be compared and says what would make it comparable
 //! ([`Refusal`]); what it gives back can be printed, gated and written as JSON, JUnit XML,
@@ -10,11 +10,11 @@ mod junit;
 pub(crate) mod markdown;
 mod model;
 mod rows;
+mod runs;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use vtax_store::record::Validity;
 use vtax_units::Share;
 
 use crate::Report;
@@ -23,19 +23,31 @@ use crate::families::metrics;
 use crate::metric::Info;
 use crate::rows::leads;
 use crate::text::printable;
-pub(crate) use check::{changes, figures_of, hardware, machine_facts, one_cell, programs, reasons, system};
+pub(crate) use check::{
+    changes, figures_of, hardware, machine_facts, named, one_cell, programs, reasons, same_runs, system,
+};
 pub use model::*;
+pub use runs::Runs;
 
-/// Compares run B, the candidate, with run A, the baseline.
+/// Compares run B, the candidate, with run A, the baseline: [`compare_runs`] with one run of each.
+///
+/// # Errors
+///
+/// As there.
+pub fn compare(a: &Report, b: &Report, options: &Options) -> Result<RunComparison, CompareError> {
+    compare_runs(Runs::one(a), Runs::one(b), options)
+}
+
+/// Compares B, the candidate, with A, the baseline. With several runs of each side every run counts once.
 ///
 /// # Errors
 ///
 /// [`CompareError::Refused`] with every reason where the runs can't be compared, [`CompareError::UnknownMetric`]
 /// where a metric has another name, [`CompareError::Store`] where a journal can't be read.
-pub fn compare(a: &Report, b: &Report, options: &Options) -> Result<RunComparison, CompareError> {
+pub fn compare_runs(a: Runs<'_>, b: Runs<'_>, options: &Options) -> Result<RunComparison, CompareError> {
     check_metrics(&options.metrics)?;
-    let mut reasons = check::reasons(a, b)?;
-    let machine = check::machine(&a.context.data.provenance.host, &b.context.data.provenance.host);
+    let mut reasons = check::all_reasons(a, b)?;
+    let machine = check::machines(a, b);
     if options.same_machine {
         reasons.extend(
             machine.iter().map(|d| Reason { cause: Cause::Machine, text: format!("other machine: {d}") }),
@@ -57,15 +69,15 @@ pub fn compare(a: &Report, b: &Report, options: &Options) -> Result<RunCompariso
     let warnings = check::warnings(a, b, &machine).into_iter().chain(missing.into_iter().map(|m| m.text));
     let mut comparison = RunComparison {
         version: COMPARISON_VERSION,
-        plan: a.context.data.plan.name.clone(),
-        a: side(a),
-        b: side(b),
+        plan: a.data().plan.name.clone(),
+        a: a.side(),
+        b: b.side(),
         headline: String::new(),
         warnings: warnings.collect(),
-        changes: check::changes(&a.context.data.provenance, &b.context.data.provenance),
+        changes: check::all_changes(a, b),
         rows,
         missing: unknown,
-        only: check::only(&a.context.data.plan, &b.context.data.plan),
+        only: check::only(&a.data().plan, &b.data().plan),
         gate,
     };
     comparison.headline = table::headline(&comparison);
@@ -155,19 +167,4 @@ fn gate(rows: &[Row], missing: usize, max_tax: Share, strict: bool) -> Gate {
     let (failed, cant_tell) = (count(GateVerdict::Fail), count(GateVerdict::CantTell) + missing);
     let pass = failed == 0 && !(strict && cant_tell > 0);
     Gate { max_tax, strict, passed: count(GateVerdict::Pass), failed, cant_tell, pass }
-}
-
-fn side(report: &Report) -> Side {
-    let (data, facts) = (&report.context.data, &report.context.data.provenance);
-    let host = &facts.host;
-    let commit = facts.vtax_commit.as_ref().map(|c| format!(" ({c})")).unwrap_or_default();
-    Side {
-        path: report.context.run.path().display().to_string(),
-        started_unix_ms: facts.started_unix_ms,
-        vtax: format!("{}{commit}", facts.vtax_version),
-        machine: format!("{}, {} CPUs, Linux {}", host.cpu_model, host.cpus, host.kernel),
-        complete: data.complete,
-        valid_trials: data.trials.iter().filter(|t| t.validity == Validity::Valid).count(),
-        trials: data.trials.len(),
-    }
 }

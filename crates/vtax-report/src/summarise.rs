@@ -64,7 +64,20 @@ fn cells(data: &RunData) -> Vec<CellSummary> {
 }
 
 fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<MetricSummary> {
-    let OneSide { found, trials, .. } = data.side(&cell.id, measure, info.name, None);
+    let mut found = figures(info, data.side(&cell.id, measure, info.name, None))?;
+    let merged = data.latency.get(&(cell.id.clone(), measure.to_owned()));
+    if let Some(h) = merged.filter(|h| info.name == "latency_mean" && !h.is_empty()) {
+        // With fewer answers beyond it, chance decides what a percentile is.
+        let known = PERCENTILES.into_iter().filter(|(_, q)| enough(h.len(), *q));
+        found.percentiles.extend(known.map(|(name, q)| (name.to_owned(), h.value_at_quantile(q) as f64)));
+        found.percentiles.insert("100".to_owned(), h.max() as f64);
+    }
+    Some(found)
+}
+
+/// The figures of one side, without percentiles; `None` where nothing was found.
+pub(crate) fn figures(info: &Info, side: OneSide) -> Option<MetricSummary> {
+    let OneSide { found, trials, .. } = side;
     let values: Vec<f64> = found.iter().map(|v| v.value).collect();
     let group = group(&values, &[], &found);
     // What has no unit and is whole is a count.
@@ -72,14 +85,6 @@ fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<Met
     let estimate = if is_count { vtax_stats::estimate_counts(&group) } else { vtax_stats::estimate(&group) };
     let estimate = estimate?.within(info.possible());
     let described = vtax_stats::describe(&values)?;
-    let mut percentiles = BTreeMap::new();
-    let merged = data.latency.get(&(cell.id.clone(), measure.to_owned()));
-    if let Some(h) = merged.filter(|h| info.name == "latency_mean" && !h.is_empty()) {
-        // With fewer answers beyond it, chance decides what a percentile is.
-        let known = PERCENTILES.into_iter().filter(|(_, q)| enough(h.len(), *q));
-        percentiles.extend(known.map(|(name, q)| (name.to_owned(), h.value_at_quantile(q) as f64)));
-        percentiles.insert("100".to_owned(), h.max() as f64);
-    }
     Some(MetricSummary {
         unit: info.unit.to_owned(),
         better: info.better,
@@ -93,7 +98,7 @@ fn metric(data: &RunData, cell: &Cell, measure: &str, info: &Info) -> Option<Met
         at_least: group.censored,
         values,
         trials,
-        percentiles,
+        percentiles: BTreeMap::new(),
     })
 }
 

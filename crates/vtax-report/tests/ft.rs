@@ -319,6 +319,30 @@ fn what_kept_nobody_waiting_is_no_outage() {
     assert!(section(&older).contains("Callers typically waited") && !table.contains("no outage"), "{table}");
 }
 
+/// Four guests and two kinds of faults: eight sentences one after the other, and a table for each kind, were no overview.
+#[test]
+fn many_kinds_of_faults_have_a_table_of_them_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { repetitions: 1, intervals_ms: vec![20, 40, 80], ..Options::default() };
+    let (_, page, _) = rewritten_in(dir.path(), &options, |entry| {
+        let Some(faults) = faults(entry) else { return };
+        faults[1]["fault"]["kind"]["action"] = "hang".into();
+    });
+    let section = section(&page);
+    let tables = "<summary>kill: primary-host, in words and with all figures</summary>";
+    let (overview, rest) = section.split_once(tables).expect("figures of the kills");
+    let (_, overview) = overview.split_once(">first answer after, median</th>").unwrap();
+    // After one fault the guest wasn't protected yet again.
+    assert_eq!(overview.matches("1 of 1 survived").count(), 7, "{overview}");
+    assert_eq!(overview.matches(" ms seen, n = 1").count(), 7, "{overview}");
+    assert_eq!(overview.matches("<tr>").count(), 2, "{overview}");
+    let (of_kills, _) = rest.split_once("<summary>hang: primary-host,").expect("figures of the others");
+    assert_eq!(of_kills.matches("The service survived.").count(), 4, "{of_kills}");
+    // Where all met the same, their figures stand side by side already.
+    let (_, _, page) = make(&dir.path().join("same"), &options);
+    assert!(!page.contains("in words and with all figures"));
+}
+
 /// An interval of four failovers that differ much holds what can't be.
 #[test]
 fn few_failovers_are_told_as_they_were_seen() {

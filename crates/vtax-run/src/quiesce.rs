@@ -54,7 +54,7 @@ impl Quiesce {
         let (began, patience) = (Instant::now(), self.patience());
         observer.observe(&RunEvent::Phase { what: "waiting until the machine's CPUs are left alone" });
         while began.elapsed() < patience && !stop.asked() && stolen(&cpus) > DISTURBED_SHARE {
-            rest(stop, REST.min(patience.saturating_sub(began.elapsed())));
+            stop.pause(REST.min(patience.saturating_sub(began.elapsed())));
         }
         self.waited += began.elapsed();
     }
@@ -76,13 +76,6 @@ fn stolen(cpus: &CpuSet) -> f64 {
         }
     });
     watch.so_far().map_or(0.0, |noise| noise.steal)
-}
-
-fn rest(stop: &Stop, time: Duration) {
-    let until = Instant::now() + time;
-    while Instant::now() < until && !stop.asked() {
-        thread::sleep(Duration::from_millis(50).min(time));
-    }
 }
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ pub use live::{LiveComparison, LiveReader, LiveState, LiveTrial, LiveWriter};
 pub use probes::{PROBES_VERSION, ProbeRow};
 pub use provenance::{PROVENANCE_VERSION, Provenance};
 pub use run::{
-    HOSTS_FILE, OwnDirectory, RunDir, RunWriter, create_directory, lock_journal, open_file, write_file,
+    HOSTS_FILE, OwnDirectory, RunDir, RunWriter, SESSIONS_MAX, create_directory, lock_journal, open_file,
+    write_file,
 };
 pub use samples::SAMPLES_VERSION;
 pub use tail::{JournalLine, JournalTail, is_written};

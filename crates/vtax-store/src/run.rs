@@ -28,6 +28,9 @@ const CALIBRATION: &str = "calibration.json";
 /// What the directory of a run on several hosts has in place of a journal.
 pub const HOSTS_FILE: &str = "hosts.json";
 
+/// Most runs of one directory that are taken together.
+pub const SESSIONS_MAX: usize = 100;
+
 /// Why that is no run.
 const ON_HOSTS: &str = "it holds one for each host, below hosts/; `vtax merge` takes them together, `vtax run --resume` needs `--on`";
 
@@ -117,6 +120,35 @@ impl RunDir {
         let _ = fs::remove_dir(self.path.join(TRIALS));
         if is_new {
             let _ = fs::remove_dir(&self.path);
+        }
+    }
+
+    /// Opens the run in this directory, or, where it is none, the runs right below it, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open) has them of each run, and of the directory itself where it has none; [`StoreError::NotARun`] where it has
+    /// more than [`SESSIONS_MAX`].
+    pub fn open_all(path: &Path) -> Result<Vec<Self>, StoreError> {
+        let not_one = match Self::open(path) {
+            Err(error @ StoreError::NotARun { .. }) if path.is_dir() => error,
+            opened => return opened.map(|run| vec![run]),
+        };
+        // What was to become a run, or has one for each host, is no directory of runs.
+        if [JOURNAL, HOSTS_FILE].iter().any(|file| path.join(file).exists()) {
+            return Err(not_one);
+        }
+        let entries = fs::read_dir(path).map_err(|e| StoreError::io("read", path, e))?;
+        let places = entries.flatten().map(|entry| entry.path());
+        let mut places: Vec<PathBuf> = places.filter(|place| place.join(JOURNAL).is_file()).collect();
+        places.sort_unstable();
+        match places.len() {
+            0 => Err(not_one),
+            1..=SESSIONS_MAX => places.into_iter().map(Self::open).collect(),
+            _ => Err(StoreError::NotARun {
+                path: path.to_owned(),
+                reason: "it holds more runs than are taken together",
+            }),
         }
     }
 

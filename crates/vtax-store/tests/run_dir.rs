@@ -121,6 +121,32 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn a_directory_of_runs_is_opened_as_all_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name);
+    let refused = |path: &Path| RunDir::open_all(path).unwrap_err().to_string();
+    assert!(refused(dir.path()).contains("it has no journal.jsonl"));
+    assert!(refused(&place("nowhere")).contains("it does not exist"));
+    for name in ["b", "a"] {
+        drop(create(&place(name)));
+    }
+    fs::create_dir(place("notes")).unwrap();
+    fs::write(place("c"), "no directory").unwrap();
+    let names = |path: &Path| -> Vec<PathBuf> {
+        RunDir::open_all(path).unwrap().iter().map(|run| run.path().to_owned()).collect()
+    };
+    assert_eq!(names(dir.path()), [place("a"), place("b")]);
+    assert_eq!(names(&place("a")), [place("a")]);
+    // One that can't be read is not left out.
+    fs::create_dir(place("d")).unwrap();
+    fs::write(place("d/journal.jsonl"), "").unwrap();
+    assert!(refused(dir.path()).contains("its journal is empty"));
+    // A run on several hosts has another way to be taken together.
+    fs::write(dir.path().join("hosts.json"), "{}").unwrap();
+    assert!(refused(dir.path()).contains("one for each host"));
+}
+
+#[test]
 fn one_writer_only() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");

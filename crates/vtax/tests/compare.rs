@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use vtax_fixture::{Options, create};
-use vtax_store::RunDir;
 use vtax_store::record::Finding;
+use vtax_store::{Provenance, RunDir};
 use vtax_units::Rate;
 
 fn vtax(arguments: &[&str]) -> Output {
@@ -28,7 +28,9 @@ fn runs(directory: &Path, share: f64, sut_cpus: u32) -> [String; 2] {
     let run = create(&a, &options).expect("a run");
     let mut plan = run.plan().expect("its plan");
     plan.budget.sut_cpus = Some(sut_cpus);
-    let mut other = RunDir::create(&b, &plan, &run.provenance().expect("provenance")).expect("another run");
+    // It gets an identity of its own.
+    let provenance = Provenance { run_id: String::new(), ..run.provenance().expect("provenance") };
+    let mut other = RunDir::create(&b, &plan, &provenance).expect("another run");
     for mut record in run.trials().expect("trials") {
         if record.cell == "container.bridge.http"
             && let Some(Finding::Capacity(c)) = record.finding_mut()
@@ -82,4 +84,41 @@ fn what_cannot_be_compared_is_refused() {
     expect(&vtax(&["compare", &a, &a, "--strict"]), 2, &["--max-tax"]);
     // It would let a tax of 1000 % pass.
     expect(&vtax(&["compare", &a, &b, "--max-tax", "10"]), 2, &["did you mean `10%`?"]);
+}
+
+/// Directories of runs: each run is a session, and counts once.
+#[test]
+fn several_runs_of_each_side() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let session = |side: &str, number: u32, share: f64| {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let [_, made] = runs(scratch.path(), share, 1);
+        let place = directory.path().join(side);
+        std::fs::create_dir_all(&place).expect("created");
+        std::fs::rename(made, place.join(number.to_string())).expect("moved");
+    };
+    for (number, share) in [(1, 1.0), (2, 0.97), (3, 1.02)] {
+        session("main", number, share);
+        session("branch", number, share * 0.5);
+    }
+    let side = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (main, branch) = (side("main"), side("branch"));
+    let gate = ["compare", &main, &branch, "--max-tax", "10%", "--metric", "capacity"];
+    expect(
+        &vtax(&gate),
+        1,
+        &["FAIL: a tax above 10% is shown in 1.", "Intervals are of 3 runs of A and 3 of B"],
+    );
+    let json = vtax(&[&gate[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let more = json["b"]["more"].as_array().expect("the other runs");
+    assert_eq!((more.len(), &json["rows"][1]["a"]["n"]), (2, &3.into()));
+    // One run is no match for three.
+    let one = format!("{branch}/1");
+    expect(&vtax(&["compare", &main, &one]), 2, &["too few runs: 3 in A, 1 in B", "at least three runs"]);
+    expect(
+        &vtax(&["compare", &main, directory.path().to_str().expect("UTF-8")]),
+        2,
+        &["not a run directory"],
+    );
 }

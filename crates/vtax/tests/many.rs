@@ -109,6 +109,8 @@ fn what_on_does_not_understand_is_refused() {
     }
     expect(&vtax(&["run", plan, "--hosts", "3"]), 2, &["--on"]);
     expect(&vtax(&["run", plan, "--on", "ssh:a", "--strict"]), 2, &["--strict"]);
+    // As every time, it has a unit.
+    expect(&vtax(&["run", plan, "--on", "slurm", "--hosts", "3", "--wait", "60"]), 2, &["'60' for '--wait"]);
 }
 
 /// A host's end, as ssh would start it, with a file of its own in its directory.
@@ -423,7 +425,7 @@ PartitionName=all Nodes=n[1-3] Default=YES MaxTime=INFINITE State=UP OverSubscri
 #[test]
 fn a_plan_on_three_nodes_of_slurm() {
     let Some(lab) = slurm() else { return };
-    let script = "$vtax run plan.yaml --on slurm:all --hosts 3 --wait 60 --out run; status=$?; squeue -h; exit $status";
+    let script = "$vtax run plan.yaml --on slurm:all --hosts 3 --wait 60s --out run; status=$?; squeue -h; exit $status";
     let output = lab.run("", script);
     assert!(output.status.success(), "{}", text(&output));
     let complete = ["n1", "n2", "n3"].map(|n| (format!("hosts/{n}"), "complete".to_owned()));
@@ -437,9 +439,9 @@ fn a_job_that_is_cancelled_loses_its_hosts_and_a_busy_partition_is_waited_for() 
     // The first goes on until it is cancelled, however long the second takes.
     let script = format!(
         "
-        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run {LONG} & run=$!
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 60s --out run {LONG} & run=$!
         until grep -q trial-started run/hosts/n3/journal.jsonl 2>/dev/null; do sleep 0.1; done
-        $vtax run plan.yaml --on slurm --hosts 1 --wait 2 --out other; echo \"second: $?\"
+        $vtax run plan.yaml --on slurm --hosts 1 --wait 2s --out other; echo \"second: $?\"
         scancel -n vtax-$run
         wait $run; echo \"first: $?\""
     );
@@ -455,7 +457,7 @@ fn a_node_of_slurm_that_dies_is_lost_and_the_others_go_on() {
     let Some(lab) = slurm() else { return };
     // Slurm takes half a minute to see it, and must not end the others then: they go on for longer.
     let script = "
-        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run --set 'repeat={min: 3, max: 200, until: 1%, budget: 60s}' & run=$!
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 60s --out run --set 'repeat={min: 3, max: 200, until: 1%, budget: 60s}' & run=$!
         until_ grep -q trial-ended run/hosts/n2/journal.jsonl
         order die n2
         wait $run";
@@ -496,7 +498,7 @@ fn a_host_that_is_cut_off_is_lost_and_the_others_go_on() {
 #[test]
 fn a_node_of_slurm_that_is_cut_off_is_lost_and_the_others_go_on() {
     let Some(lab) = slurm() else { return };
-    cut_off(&lab, "--on slurm --hosts 3 --wait 60", "n2");
+    cut_off(&lab, "--on slurm --hosts 3 --wait 60s", "n2");
 }
 
 #[test]
@@ -507,11 +509,11 @@ fn of_two_jobs_for_the_same_nodes_the_second_waits_and_then_runs() {
     let script = format!(
         "
         waiting() {{ [ \"$(squeue -h -t PENDING -o %r)\" = Resources ]; }}
-        $vtax run plan.yaml --on slurm --hosts 2 --wait 60 --out run {long} & first=$!
+        $vtax run plan.yaml --on slurm --hosts 2 --wait 60s --out run {long} & first=$!
         until_ grep -q trial-started run/hosts/n1/journal.jsonl
-        $vtax run plan.yaml --on slurm --hosts 3 --wait 120 --out other & second=$!
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 120s --out other & second=$!
         until_ waiting; echo 'the second waits'; ls other/hosts 2>&1
-        $vtax run plan.yaml --on slurm --hosts 3 --wait 120 --out third & third=$!
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 120s --out third & third=$!
         queued() {{ squeue -h -n vtax-$third | grep -q .; }}
         until_ queued; kill -9 $third
         gone() {{ ! queued && ! pgrep -f job-name=vtax-$third; }}
@@ -546,13 +548,13 @@ fn a_job_cancelled_in_the_middle_of_a_trial_leaves_nothing_and_is_gone_on_with()
     let Some(lab) = slurm() else { return };
     let script = "
         in_a_trial() { tail -n 1 run/hosts/n3/journal.jsonl | grep trial-started; }
-        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run & run=$!
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 60s --out run & run=$!
         for n in n1 n2 n3; do until_ grep -q trial-ended run/hosts/$n/journal.jsonl; done
         until_ in_a_trial
         scancel -n vtax-$run
         wait $run; echo \"first: $?\"
         nothing_left
-        $vtax run --resume run --on slurm --hosts 3 --wait 60; echo \"resumed: $?\"
+        $vtax run --resume run --on slurm --hosts 3 --wait 60s; echo \"resumed: $?\"
         squeue -h; nothing_left";
     let output = lab.run("", script);
     let told = text(&output);
@@ -577,7 +579,7 @@ fn a_slurmd_that_is_killed_and_a_node_that_is_drained_end_no_run() {
     // A node without slurmd is taken for dead after this time, and its jobs end; on a busy machine a run can take longer than 20 s.
     lab.write("slurm.conf", &SLURM.replace("SlurmdTimeout=20", "SlurmdTimeout=600"));
     let script = "
-        $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run & run=$!
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 60s --out run & run=$!
         until_ grep -q trial-started run/hosts/n2/journal.jsonl
         order slurmd n2
         scontrol update nodename=n3 state=drain reason=test
@@ -598,7 +600,7 @@ fn a_controller_that_dies_leaves_nothing_on_any_node_of_slurm() {
         empty() { [ -z \"$(squeue -h)\" ]; }
         for moment in sent 'grep -q trial-started run/hosts/n3/journal.jsonl'; do
             rm -rf run
-            $vtax run plan.yaml --on slurm --hosts 3 --wait 60 --out run & run=$!
+            $vtax run plan.yaml --on slurm --hosts 3 --wait 60s --out run & run=$!
             dies_when $moment
             until_ empty; echo 'no job is left'
         done";

@@ -4,14 +4,76 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use vtax_plan::model::{Cell, Measure, MeasureKind, Plan};
+use vtax_stats::MIN_TRIALS;
 use vtax_store::StoreError;
 use vtax_store::provenance::{HostFacts, Provenance};
 use vtax_store::record::{JournalEntry, Validity};
 use vtax_units::shortened;
 
+use super::runs::Runs;
 use super::{Cause, OnlyIn, Reason};
 use crate::Report;
+use crate::data::RunData;
 use crate::summarise::rejected;
+
+/// Every reason why these can't be compared, machines aside. Where a side has several runs they are named, as each of them has to be
+/// comparable with all others.
+pub(super) fn all_reasons(a: Runs<'_>, b: Runs<'_>) -> Result<Vec<Reason>, StoreError> {
+    if !is_of_several(a, b) {
+        return reasons(a.first(), b.first());
+    }
+    let of_sessions = |text| Reason { cause: Cause::Sessions, text };
+    let mut found: Vec<Reason> = same_runs(a.all().chain(b.all())).into_iter().map(of_sessions).collect();
+    if a.count().min(b.count()) < MIN_TRIALS {
+        found.push(of_sessions(format!(
+            "too few runs: {} in A, {} in B; where there are several each is one draw, and {MIN_TRIALS} of each are needed",
+            a.count(),
+            b.count()
+        )));
+    }
+    for other in others(a, b) {
+        let reasons = reasons(a.first(), other)?.into_iter();
+        found.extend(reasons.map(|r| Reason { text: named(&r.text, a.first(), other), ..r }));
+    }
+    Ok(found)
+}
+
+fn is_of_several(a: Runs<'_>, b: Runs<'_>) -> bool {
+    a.count() + b.count() > 2
+}
+
+/// All runs but the first of A.
+fn others<'a>(a: Runs<'a>, b: Runs<'a>) -> impl Iterator<Item = &'a Report> {
+    a.all().skip(1).chain(b.all())
+}
+
+/// Says of a difference between two runs in which of them is what, where it only says A and B.
+pub(crate) fn named(text: &str, a: &Report, b: &Report) -> String {
+    [("A", a), ("B", b)].into_iter().fold(text.to_owned(), |text, (side, run)| {
+        let path = run.context.run.path().display().to_string();
+        let word = format!(" in {side}");
+        let mut parts = text.split(&word);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, rest| {
+            // Not what only begins like that, as Apache does.
+            let name = if rest.starts_with(char::is_alphanumeric) { side } else { &path };
+            format!("{text} in {name}{rest}")
+        })
+    })
+}
+
+/// Runs that are there more than once.
+pub(crate) fn same_runs<'a>(runs: impl Iterator<Item = &'a Report>) -> Vec<String> {
+    let path = |run: &Report| run.context.run.path().display().to_string();
+    let mut seen: BTreeMap<&str, &Report> = BTreeMap::new();
+    let mut found = Vec::new();
+    for run in runs {
+        let id = run.context.data.provenance.run_id.as_str();
+        let before = if id.is_empty() { None } else { seen.insert(id, run) };
+        found.extend(before.map(|before| format!("{} and {} are the same run", path(before), path(run))));
+    }
+    found
+}
 
 /// Every reason why B can't be compared with A, machines aside.
 pub(crate) fn reasons(a: &Report, b: &Report) -> Result<Vec<Reason>, StoreError> {
@@ -82,7 +144,7 @@ fn loops(a: &Plan, b: &Plan) -> Vec<Reason> {
         let open = |p: &Plan| !p.measures.iter().any(is_closed);
         if (closed(a) && open(b)) || (open(a) && closed(b)) {
             return vec![reason(format!(
-                "open against closed loop: A measures in {} only, B in {}",
+                "open against closed loop: only {} in A, {} in B",
                 word(closed(a)),
                 word(closed(b))
             ))];
@@ -236,8 +298,27 @@ fn short(value: &Value) -> String {
     shortened(&text, WIDTH)
 }
 
+/// What tells the machines of these runs apart; each difference once.
+pub(super) fn machines(a: Runs<'_>, b: Runs<'_>) -> Vec<String> {
+    of_all(a, b, |first, other| machine(&first.provenance.host, &other.provenance.host))
+}
+
+/// What differs between the first run of A and each other one; each difference once. Where a side has several runs they are named.
+fn of_all(a: Runs<'_>, b: Runs<'_>, differences: impl Fn(&RunData, &RunData) -> Vec<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for other in others(a, b) {
+        for text in differences(a.data(), &other.context.data) {
+            let text = if is_of_several(a, b) { named(&text, a.first(), other) } else { text };
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        }
+    }
+    found
+}
+
 /// What tells two machines apart, as far as it moves figures.
-pub(super) fn machine(a: &HostFacts, b: &HostFacts) -> Vec<String> {
+fn machine(a: &HostFacts, b: &HostFacts) -> Vec<String> {
     let named = |facts: [(&str, String); 7]| facts.map(|(name, text)| (name.to_owned(), text));
     let pairs = named(machine_facts(a)).into_iter().zip(machine_facts(b));
     differing(pairs.map(|((name, x), (_, y))| (name, x, y)))
@@ -258,10 +339,11 @@ pub(crate) fn machine_facts(h: &HostFacts) -> [(&'static str, String); 7] {
 }
 
 /// What makes the comparison doubtful.
-pub(super) fn warnings(a: &Report, b: &Report, machine: &[String]) -> Vec<String> {
+pub(super) fn warnings(a: Runs<'_>, b: Runs<'_>, machine: &[String]) -> Vec<String> {
     let mut warnings = Vec::new();
     let place = |r: &Report| r.context.run.path().canonicalize().ok();
-    if place(a).is_some_and(|p| place(b) == Some(p)) {
+    // Several runs of which two are the same are refused.
+    if place(a.first()).is_some_and(|p| place(b.first()) == Some(p)) {
         warnings.push("A and B are the same run.".to_owned());
     }
     if !machine.is_empty() {
@@ -270,17 +352,23 @@ pub(super) fn warnings(a: &Report, b: &Report, machine: &[String]) -> Vec<String
             machine.join("; ")
         ));
     }
-    let limits = |r: &Report| r.context.data.provenance.limits.clone();
-    let limits = differing_maps(&limits(a), &limits(b), "none");
+    let limits = of_all(a, b, |first, other| {
+        differing_maps(&first.provenance.limits, &other.provenance.limits, "none")
+    });
     if !limits.is_empty() {
         warnings.push(format!("Budgets were kept by other means: {}.", limits.join("; ")));
     }
-    for (name, report) in [("A", a), ("B", b)] {
-        if !report.context.data.complete {
+    for (name, runs) in [("A", a), ("B", b)] {
+        for run in runs.all().filter(|run| !run.context.data.complete) {
+            let name = match is_of_several(a, b) {
+                true => run.context.run.path().display().to_string(),
+                false => name.to_owned(),
+            };
             warnings.push(format!("Run {name} is not complete: trials are missing."));
         }
     }
-    warnings.extend(other_margin(&a.context.data.plan, &b.context.data.plan));
+    warnings
+        .extend(of_all(a, b, |first, other| other_margin(&first.plan, &other.plan).into_iter().collect()));
     warnings
 }
 
@@ -300,14 +388,28 @@ fn other_margin(a: &Plan, b: &Plan) -> Option<String> {
     Some(text)
 }
 
-/// Runs without a trial that counts, with what became of theirs.
-pub(super) fn nothing_counts(a: &Report, b: &Report) -> Vec<String> {
-    let all_rejected = |(name, run): (&str, &Report)| {
-        let trials = &run.context.data.trials;
-        let none = trials.iter().all(|t| t.validity != Validity::Valid);
-        rejected(&run.context.data).filter(|_| none).map(|why| format!("in {name}, {why}"))
+/// Sides without a trial that counts, with what became of theirs.
+pub(super) fn nothing_counts(a: Runs<'_>, b: Runs<'_>) -> Vec<String> {
+    let all_rejected = |(name, runs): (&str, Runs<'_>)| {
+        let none = runs.all().all(|r| r.context.data.trials.iter().all(|t| t.validity != Validity::Valid));
+        rejected(runs.data()).filter(|_| none).map(|why| format!("in {name}, {why}"))
     };
     [("A", a), ("B", b)].into_iter().filter_map(all_rejected).collect()
+}
+
+/// What differs between the sides and may be what makes the difference.
+pub(super) fn all_changes(a: Runs<'_>, b: Runs<'_>) -> Vec<String> {
+    let all = |runs: Runs<'_>| {
+        let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for run in runs.all() {
+            for (name, version) in programs(&run.context.data.provenance) {
+                found.entry(name).or_default().insert(version);
+            }
+        }
+        let joined = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>().join(" or ");
+        found.into_iter().map(|(name, versions)| (name, joined(versions))).collect()
+    };
+    differing_maps(&all(a), &all(b), "none")
 }
 
 /// What differs between the runs and may be what makes the difference.

@@ -1,7 +1,7 @@
 //! The comparison as one self-contained page.
 
 use super::table::{
-    NOT_COMPARABLE, SESSIONS, doubt, gate_word, interval_text, only_text, place, side_text, tax_text,
+    NOT_COMPARABLE, doubt, gate_word, interval_text, made_of, only_text, place, side_text, tax_text,
     value_text,
 };
 use super::{Row, RunComparison};
@@ -27,7 +27,7 @@ pub(super) fn render(c: &RunComparison) -> String {
         list(&mut page, c.warnings.iter().cloned()).fixed("</aside>");
     }
     page.element("h2", &[], "Taxes of B over A").add(&rows(c));
-    page.element("p", &[("class", "small-print")], SESSIONS);
+    page.element("p", &[("class", "small-print")], &made_of(c));
     if !c.only.is_empty() {
         page.element("h2", &[], "Not compared");
         list(&mut page, c.only.iter().map(only_text));

@@ -1,8 +1,7 @@
 //! The comparison as Markdown, for a comment on a pull request.
 
 use super::table::{
-    SESSIONS, doubt, gate_word, interval_text, only_text, place, side_text, tax_text, value_text,
-    verdict_word,
+    doubt, gate_word, interval_text, made_of, only_text, place, side_text, tax_text, value_text, verdict_word,
 };
 use super::{Refusal, Row, RunComparison};
 use crate::text::printable;
@@ -55,7 +54,7 @@ pub(super) fn render(c: &RunComparison) -> String {
         }
     }
     out.push_str(&format!("\nA {}  \nB {}\n", text(&side_text(&c.a)), text(&side_text(&c.b))));
-    out.push_str(&format!("\n{SESSIONS}\n"));
+    out.push_str(&format!("\n{}\n", made_of(c)));
     out
 }
 

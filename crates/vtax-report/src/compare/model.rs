@@ -26,7 +26,7 @@ pub struct Options {
 /// Name that stands for every compared metric in [`Options::metrics`].
 pub(crate) const ALL_METRICS: &str = "all";
 
-/// Two runs side by side.
+/// Two runs side by side, or several of each side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunComparison {
     /// Format version.
@@ -35,7 +35,7 @@ pub struct RunComparison {
     pub plan: String,
     /// The baseline.
     pub a: Side,
-    /// The candidate.
+    /// The candidate. It has several runs where A has.
     pub b: Side,
     /// The outcome in one sentence.
     pub headline: String,
@@ -54,12 +54,15 @@ pub struct RunComparison {
     pub gate: Option<Gate>,
 }
 
-/// Where a run comes from.
+/// Where a side's figures come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
-    /// The run directory as given.
+    /// The run directory as given, the first of several.
     pub path: String,
-    /// Start, milliseconds since 1970.
+    /// The other run directories of the side, where it has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<String>,
+    /// Start of the first, milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Version of vtax, with its commit where known.
     pub vtax: String,
@@ -67,10 +70,24 @@ pub struct Side {
     pub machine: String,
     /// Whether no trial is missing.
     pub complete: bool,
-    /// Trials that count.
+    /// Trials that count, of all its runs.
     pub valid_trials: usize,
     /// All trials.
     pub trials: usize,
+}
+
+impl Side {
+    /// Its runs.
+    pub(super) fn runs(&self) -> usize {
+        1 + self.more.len()
+    }
+}
+
+impl RunComparison {
+    /// Whether intervals are made of runs, not of trials.
+    pub(super) fn is_of_runs(&self) -> bool {
+        self.a.runs() > 1
+    }
 }
 
 /// One metric of one cell and measure in both runs.
@@ -165,7 +182,7 @@ impl CompareError {
     }
 }
 
-/// Every reason why two runs can't be compared.
+/// Every reason why runs can't be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// All of them, in no order of weight.
@@ -213,6 +230,8 @@ pub enum Cause {
     Format,
     /// The machines differ, and that was not to be accepted.
     Machine,
+    /// A side has too few runs, where the other has several.
+    Sessions,
     /// Nothing was measured in both.
     Nothing,
 }
@@ -231,6 +250,9 @@ impl Cause {
             }
             Self::Format => "repeat the older run with the newer vtax",
             Self::Machine => "repeat both on one machine, or leave --same-machine out and take the warning",
+            Self::Sessions => {
+                "make at least three runs of each side, each a session of its own, or compare one run with one"
+            }
             Self::Nothing => {
                 "`vtax report` shows what each run measured; repeat the one that lacks it, or name other metrics"
             }

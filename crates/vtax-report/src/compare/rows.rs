@@ -1,11 +1,11 @@
 //! Comparisons of two runs, metric by metric.
 
 use vtax_plan::model::{MeasureKind, Plan, Repeat};
-use vtax_store::summary::{Comparison, Doubt, MetricSummary};
+use vtax_store::summary::{Comparison, Doubt};
 use vtax_units::Share;
 
+use super::runs::Runs;
 use super::{GateVerdict, Options, Row, is_among, is_asked_for};
-use crate::Report;
 use crate::data::{OneSide, RunData};
 use crate::families::metrics;
 use crate::format::quantity;
@@ -19,28 +19,31 @@ const LOAD_TOLERANCE: f64 = 0.05;
 
 /// One row per cell, measure and chosen metric that both plans have and at least one run measured. They are
 /// read together, so they are judged as one family.
-pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
+pub(super) fn rows(a: Runs<'_>, b: Runs<'_>, options: &Options) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut family = Vec::new();
-    let measures: Vec<&str> =
-        a.context.data.measures().filter(|m| b.context.data.measures().any(|n| n == *m)).collect();
-    for group in a.context.data.groups() {
+    let (of_a, of_b) = (a.data(), b.data());
+    let measures: Vec<&str> = of_a.measures().filter(|m| of_b.measures().any(|n| n == *m)).collect();
+    for group in of_a.groups() {
         for measure in &measures {
-            for info in metrics().filter(|m| is_asked_for(&options.metrics, &a.context.data, measure, m)) {
-                for cell in group.cells.iter().filter(|c| b.context.data.cell(&c.id).is_some()) {
+            for info in metrics().filter(|m| is_asked_for(&options.metrics, of_a, measure, m)) {
+                for cell in group.cells.iter().filter(|c| of_b.cell(&c.id).is_some()) {
                     let key = RowKey { cell: &cell.id, measure, info };
                     let Some((row, pending)) = row(a, b, key) else { continue };
                     family.extend(pending);
-                    let environment = a.context.data.environment_label(cell);
+                    let environment = of_a.environment_label(cell);
                     rows.push(Row { group: group.label.clone(), environment, ..row });
                 }
             }
         }
     }
-    let plan_a = &a.context.data.plan;
-    let mins = [fewest_looked(&b.context.data.plan.repeat), fewest_looked(&plan_a.repeat)];
-    family.iter_mut().for_each(|pending| pending.after_either_looked(mins));
-    // Which is all that there is to pay for: neither run looked at what is compared here.
+    let plan_a = &of_a.plan;
+    // How many trials a run made changes little of what it came to, where that counts once.
+    if a.count() == 1 {
+        let mins = [fewest_looked(&of_b.plan.repeat), fewest_looked(&plan_a.repeat)];
+        family.iter_mut().for_each(|pending| pending.after_either_looked(mins));
+    }
+    // Which is all that there is to pay for: nobody looked at what is compared here.
     let repeat = Repeat { max: plan_a.repeat.min, ..plan_a.repeat.clone() };
     let plan = Plan { repeat, ..plan_a.clone() };
     close(&mut family, &plan, vtax_stats::ALPHA);
@@ -52,7 +55,7 @@ pub(super) fn rows(a: &Report, b: &Report, options: &Options) -> Vec<Row> {
         if let Some((pending, above)) = row.comparable.then(|| judged.next()).flatten() {
             beyond = above;
             row.comparison =
-                Comparison { reason: for_runs(&pending.comparison.reason), ..pending.comparison };
+                Comparison { reason: for_runs(&pending.comparison.reason, a), ..pending.comparison };
             without_percentile(a, b, &mut row.comparison);
         }
         row.gate = options.max_tax.map(|max| held_to(&row.comparison, max, beyond));
@@ -66,8 +69,9 @@ fn fewest_looked(repeat: &Repeat) -> Option<usize> {
 }
 
 /// Where a side's trials had too few answers for the percentile, that is the reason.
-fn without_percentile(a: &Report, b: &Report, c: &mut Comparison) {
-    let why = |r: &Report| r.context.data.too_few(&c.cell, &c.measure, &c.metric);
+fn without_percentile(a: Runs<'_>, b: Runs<'_>, c: &mut Comparison) {
+    let why =
+        |runs: Runs<'_>| runs.all().find_map(|run| run.context.data.too_few(&c.cell, &c.measure, &c.metric));
     let found = [("A", a), ("B", b)].into_iter().find_map(|(name, run)| Some((name, why(run)?)));
     if let Some((name, text)) = found.filter(|_| c.doubt == Some(Doubt::NoRatio)) {
         c.reason = format!("in {name}, {text}");
@@ -76,7 +80,7 @@ fn without_percentile(a: &Report, b: &Report, c: &mut Comparison) {
 
 /// What was to be compared and has no row, as neither run has it: what was asked for by name, and what first tables lack,
 /// with the reason where there is one.
-pub(super) fn missing(a: &Report, b: &Report, rows: &[Row], options: &Options) -> Vec<Missing> {
+pub(super) fn missing(a: Runs<'_>, b: Runs<'_>, rows: &[Row], options: &Options) -> Vec<Missing> {
     let mut missing = Vec::new();
     for info in metrics().filter(|m| is_among(&options.metrics, m)) {
         let named = options.metrics.iter().any(|n| n == info.name);
@@ -91,7 +95,7 @@ pub(super) fn missing(a: &Report, b: &Report, rows: &[Row], options: &Options) -
             true => is_asked_for(&options.metrics, data, measure, info),
             false => leads(data, measure, info.name) && of_metric().all(|c| c.measure != measure),
         };
-        let why = [a, b].into_iter().find_map(|run| {
+        let why = a.all().chain(b.all()).find_map(|run| {
             let data = &run.context.data;
             let measures = data.measures().filter(|m| lacks(data, m));
             let mut pairs = measures.flat_map(|m| data.plan.cells.iter().map(move |c| (m, c)));
@@ -126,23 +130,22 @@ struct RowKey<'a> {
 
 /// A row without its verdict, and what it is to be made from, where the two can be compared; `None` where
 /// neither run has a figure.
-fn row(a: &Report, b: &Report, key: RowKey<'_>) -> Option<(Row, Option<PendingComparison>)> {
+fn row(a: Runs<'_>, b: Runs<'_>, key: RowKey<'_>) -> Option<(Row, Option<PendingComparison>)> {
     let RowKey { cell, measure, info } = key;
     // Rounds of two runs have nothing to do with each other.
-    let side =
-        |r: &Report| OneSide { found: r.context.data.metric(cell, measure, info.name), ..OneSide::default() };
+    let side = |runs: Runs<'_>| OneSide { found: runs.values(cell, measure, info), ..OneSide::default() };
     let (of_a, of_b) = (side(a), side(b));
     if of_a.found.is_empty() && of_b.found.is_empty() {
         return None;
     }
-    let apart = loads_apart(&a.context.data, &b.context.data, cell, measure);
-    let pending = compared([cell, cell, measure], info, (&of_b, &of_a), &a.context.data.plan);
+    let apart = loads_apart(a, b, cell, measure);
+    let pending = compared([cell, cell, measure], info, (&of_b, &of_a), &a.data().plan);
     let row = Row {
         group: String::new(),
         environment: String::new(),
         label: info.label.to_owned(),
-        a: figures(a, key),
-        b: figures(b, key),
+        a: a.figures(cell, measure, info),
+        b: b.figures(cell, measure, info),
         comparable: apart.is_none(),
         gate: None,
         comparison: Comparison {
@@ -157,29 +160,27 @@ fn row(a: &Report, b: &Report, key: RowKey<'_>) -> Option<(Row, Option<PendingCo
     Some((row, apart.is_none().then_some(pending)))
 }
 
-/// The statistics speak of an environment and its baseline; here these are B and A.
-fn for_runs(reason: &str) -> String {
+/// The statistics speak of an environment and its baseline, here these are B and A; and of trials, of which a side with several runs
+/// has one in each.
+fn for_runs(reason: &str, a: Runs<'_>) -> String {
     let words = [
         ("of this environment", "in B"),
         ("of the baseline", "in A"),
         ("this environment", "B"),
         ("the baseline", "A"),
     ];
-    words.iter().fold(reason.to_owned(), |text, (of_cells, of_runs)| text.replace(of_cells, of_runs))
-}
-
-fn figures(report: &Report, key: RowKey<'_>) -> Option<MetricSummary> {
-    let mut cells = report.context.summary.cells.iter();
-    let found = cells.find(|c| c.cell == key.cell && c.measure == key.measure)?;
-    found.metrics.get(key.info.name).cloned()
+    let of_runs: &[(&str, &str)] = if a.count() > 1 { &[("trial", "run")] } else { &[] };
+    let words = words.iter().chain(of_runs);
+    words.fold(reason.to_owned(), |text, (of_cells, of_runs)| text.replace(of_cells, of_runs))
 }
 
 /// Why figures of a latency measurement can't be compared: the loads differ, as shares of capacities do.
-fn loads_apart(a: &RunData, b: &RunData, cell: &str, measure: &str) -> Option<String> {
-    let mut measures = a.plan.measures.iter();
+fn loads_apart(a: Runs<'_>, b: Runs<'_>, cell: &str, measure: &str) -> Option<String> {
+    let mut measures = a.data().plan.measures.iter();
     measures.find(|m| m.name == measure && matches!(m.kind, MeasureKind::Latency(_)))?;
-    let load = |data: &RunData| {
-        let loads: Vec<f64> = data.metric(cell, measure, "offered").iter().map(|v| v.value).collect();
+    let load = |runs: Runs<'_>| {
+        let offered = runs.all().flat_map(|run| run.context.data.metric(cell, measure, "offered"));
+        let loads: Vec<f64> = offered.map(|v| v.value).collect();
         vtax_stats::quantile(&loads, 0.5)
     };
     let (of_a, of_b) = (load(a)?, load(b)?);

@@ -41,9 +41,20 @@ fn gate_sentence(g: Gate) -> String {
     outcome + &unknown
 }
 
-/// What intervals over the trials of two runs can't know.
-pub(super) const SESSIONS: &str = "Intervals are of the trials of these two sessions. What else differs from one session to the next, as \
-     after another build or a reboot, is not in them: more runs of both tell it.";
+/// What intervals are made of, and so what they know.
+pub(super) fn made_of(c: &RunComparison) -> String {
+    match c.is_of_runs() {
+        false => "Intervals are of the trials of these two sessions. What else differs from one session to the next, as after another \
+                  build or a reboot, is not in them: three runs of each side or more tell it."
+            .to_owned(),
+        true => format!(
+            "Intervals are of {} runs of A and {} of B, each of which counts once, so that what differs from one session to the next \
+             is in them.",
+            c.a.runs(),
+            c.b.runs()
+        ),
+    }
+}
 
 /// The word where two figures were measured under different conditions.
 pub(super) const NOT_COMPARABLE: &str = "not comparable";
@@ -115,9 +126,12 @@ pub(super) fn place(row: &Row) -> String {
 
 /// `runs/x, 2026-11-20 16:35:48 UTC, vtax 0.1.0; machine; 36 trials, 35 valid`.
 pub(super) fn side_text(side: &Side) -> String {
+    let (runs, first) = match side.more.as_slice() {
+        [] => (side.path.clone(), ""),
+        more => (format!("{}, {}", side.path, more.join(", ")), "the first "),
+    };
     format!(
-        "{}: started {}, vtax {}, {}; {} of {} trials count",
-        side.path,
+        "{runs}: {first}started {}, vtax {}, {}; {} of {} trials count",
         utc(side.started_unix_ms),
         side.vtax,
         side.machine,
@@ -168,7 +182,7 @@ pub(super) fn render(c: &RunComparison) -> String {
     for change in &c.changes {
         out.push_str(&wrap(&format!("  {change}"), "    "));
     }
-    out.push_str(&format!("\n{}", wrap(SESSIONS, "")));
+    out.push_str(&format!("\n{}", wrap(&made_of(c), "")));
     out
 }
 

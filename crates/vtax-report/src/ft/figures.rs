@@ -165,6 +165,13 @@ pub(crate) const QUANTITIES: [Quantity; 17] = [
     ),
 ];
 
+impl Quantity {
+    /// The one of this name.
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        QUANTITIES.iter().find(|quantity| quantity.name == name)
+    }
+}
+
 fn ns(seconds: f64) -> f64 {
     seconds * 1e9
 }

@@ -12,6 +12,7 @@ mod failovers;
 mod figures;
 mod found;
 pub(crate) mod headline;
+mod overview;
 mod page;
 mod plot;
 mod protects;

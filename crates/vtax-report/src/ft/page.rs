@@ -4,6 +4,7 @@ use super::course::overlay;
 use super::failover::{End, Failover};
 use super::failovers::{Environment, Ft, Group, Overlay, Series};
 use super::figures::{QUANTITIES, Quantity, seen_of};
+use super::overview::overview;
 use super::plot::around as picture;
 use super::plot::takeover::{Lane, Part, takeover};
 use super::words::sentence;
@@ -17,6 +18,9 @@ use crate::plot::{responsive, series as color};
 /// More failovers than this can't be told apart in a picture.
 const MOST_TOTALS: usize = 200;
 
+/// More sentences than this nobody reads one after the other.
+const MOST_SENTENCES: usize = 6;
+
 /// Everything about the failovers of a run.
 pub(super) fn failovers(context: &Context, ft: &Ft) -> Markup {
     let mut m = Markup::new();
@@ -24,15 +28,7 @@ pub(super) fn failovers(context: &Context, ft: &Ft) -> Markup {
         let all: Vec<Series<'_>> = group.environments.iter().flat_map(Environment::series).collect();
         if !all.is_empty() {
             heading(&mut m, &group.prefix, "failovers", "Failovers", &group.label);
-            m.open("ul", &[("class", "lead")]);
-            for series in &all {
-                m.element("li", &[], &sentence(series));
-            }
-            m.close("ul");
-            for (fault, series) in by_fault(&all) {
-                m.add(&table(fault, &series));
-            }
-            m.add(&how_to_read(&all)).add(&meanings(&all));
+            m.add(&outcomes(&all)).add(&how_to_read(&all)).add(&meanings(&all));
             m.add(&lanes(&all));
         }
         m.add(&writes::section(group));
@@ -40,6 +36,35 @@ pub(super) fn failovers(context: &Context, ft: &Ft) -> Markup {
         m.add(&costs::all(context.rows(), group));
         m.add(&facts::all(context, group));
     }
+    m
+}
+
+/// What came of the faults: in sentences and tables, below a table of them all where they are of many kinds.
+fn outcomes(all: &[Series<'_>]) -> Markup {
+    let mut m = Markup::new();
+    let faults = by_fault(all);
+    if all.len() <= MOST_SENTENCES || faults.len() == 1 {
+        m.add(&sentences(all.iter()));
+        for (fault, series) in &faults {
+            m.add(&table(fault, series));
+        }
+        return m;
+    }
+    m.add(&overview(&faults));
+    for (fault, series) in &faults {
+        m.open("details", &[]).element("summary", &[], &format!("{fault}, in words and with all figures"));
+        m.add(&sentences(series.iter().copied())).add(&table(fault, series)).close("details");
+    }
+    m
+}
+
+fn sentences<'s, 'a: 's>(all: impl Iterator<Item = &'s Series<'a>>) -> Markup {
+    let mut m = Markup::new();
+    m.open("ul", &[("class", "lead")]);
+    for series in all {
+        m.element("li", &[], &sentence(series));
+    }
+    m.close("ul");
     m
 }
 

@@ -8,7 +8,7 @@ use vtax_store::record::{Finding, InvalidReason, TrialRecord, Validity};
 use vtax_units::{Nanos, counted};
 
 use super::failover::{Counts, End, Failover, Times};
-use super::figures::{AFTER_RESTORE, QUANTITIES};
+use super::figures::{AFTER_RESTORE, Quantity};
 use super::writes;
 use crate::format::duration;
 use crate::metric::{Info, Value, exact, higher, lower};
@@ -311,7 +311,7 @@ pub(super) fn tell_measures_apart(failovers: &mut [Failover]) {
 
 /// The median of a quantity over the failovers of a kind.
 fn median_of(failovers: &[Failover], name: &str, is_of: impl Fn(&Failover) -> bool) -> Option<f64> {
-    let quantity = QUANTITIES.iter().find(|q| q.name == name)?;
+    let quantity = Quantity::named(name)?;
     let found: Vec<f64> = failovers.iter().filter(|f| is_of(f)).filter_map(quantity.of).collect();
     vtax_stats::quantile(&found, 0.5)
 }
@@ -379,7 +379,7 @@ mod tests {
     use vtax_units::Rate;
 
     use super::*;
-    use crate::ft::figures::Figure;
+    use crate::ft::figures::{Figure, QUANTITIES};
 
     fn trial() -> TrialRecord {
         TrialRecord {
@@ -614,7 +614,7 @@ mod tests {
         let seen = calm.seen.clone().map(|seen| Seen { outage: Some(false), ..seen });
         let calm = FaultRecord { seen, ..calm };
         let of = |f: &FaultRecord, name: &str| {
-            let quantity = QUANTITIES.iter().find(|q| q.name == name).unwrap();
+            let quantity = Quantity::named(name).unwrap();
             (quantity.of)(&one(&trial(), 1, f))
         };
         assert_eq!((of(&calm, "first_answer"), of(&calm, "normal")), (None, None));
@@ -651,7 +651,7 @@ mod tests {
         let kind = FaultKind::Failover(FaultTarget::Planned);
         let moved = FaultRecord { fault: Fault { at: Nanos(5), kind }, ..killed.clone() };
         let of = |f: &FaultRecord, name: &str| {
-            let quantity = QUANTITIES.iter().find(|q| q.name == name).unwrap();
+            let quantity = Quantity::named(name).unwrap();
             (quantity.of)(&one(&trial(), 1, f)).map(|ns| (ns / 1e6).round())
         };
         assert_eq!((of(&moved, "silence"), of(&moved, "first_answer")), (Some(200.0), None));
@@ -668,7 +668,7 @@ mod tests {
         };
         let failed = of(FaultKind::Fail(FaultTarget::Disk), None);
         let replaced = of(FaultKind::Replace(FaultTarget::Disk), Some(Nanos(3_000_000_000)));
-        let quantity = QUANTITIES.iter().find(|q| q.name == "rebuild").unwrap();
+        let quantity = Quantity::named("rebuild").unwrap();
         let value = |f: &FaultRecord| (quantity.of)(&one(&trial(), 1, f));
         assert_eq!((value(&failed), value(&replaced)), (None, Some(3e9)));
         assert_eq!(one(&trial(), 1, &replaced).fault, "replace: disk");

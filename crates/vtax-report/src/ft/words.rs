@@ -4,17 +4,13 @@ use vtax_units::{counted, shortened};
 
 use super::failover::{End, Failover};
 use super::failovers::{Environment, Ft, Series};
-use super::figures::{Figure, QUANTITIES, Quantity};
+use super::figures::{Figure, Quantity};
 use super::writes;
 use crate::format::{duration, tick};
 use crate::text::{first_column, wrap};
 
-fn quantity(name: &str) -> Option<&'static Quantity> {
-    QUANTITIES.iter().find(|q| q.name == name)
-}
-
 fn figure(series: &Series<'_>, name: &str) -> Option<Figure> {
-    let figure = series.figure(quantity(name)?);
+    let figure = series.figure(Quantity::named(name)?);
     figure.median.is_some().then_some(figure)
 }
 

@@ -8,21 +8,16 @@ use vtax_units::fact;
 
 use super::{HostDifference, MergeRefusal};
 use crate::Report;
-use crate::compare::{Cause, machine_facts, programs, reasons};
+use crate::compare::{Cause, machine_facts, named, programs, reasons, same_runs};
 
 /// Differences between hosts that are named, at most: a list that scrolls for ever isn't read.
 const MOST_DIFFERENCES: usize = 40;
 
 /// Every reason why these runs can't be merged.
 pub(super) fn refused(runs: &[Report]) -> Result<Option<MergeRefusal>, StoreError> {
-    let mut found: Vec<(Option<Cause>, String)> = Vec::new();
-    let mut seen: BTreeMap<&str, &Report> = BTreeMap::new();
+    let of_runs = |text| (None, text);
+    let mut found: Vec<(Option<Cause>, String)> = same_runs(runs.iter()).into_iter().map(of_runs).collect();
     for run in runs {
-        let id = run.context.data.provenance.run_id.as_str();
-        let before = if id.is_empty() { None } else { seen.insert(id, run) };
-        if let Some(before) = before {
-            found.push((None, format!("{} and {} are the same run", path(before), path(run))));
-        }
         for (cell, measure) in &run.context.data.unlike {
             let what = "has histograms with other buckets: there is no exact sum of them";
             found.push((None, format!("{}: {cell}, {measure} {what}", path(run))));
@@ -31,8 +26,7 @@ pub(super) fn refused(runs: &[Report]) -> Result<Option<MergeRefusal>, StoreErro
     let Some((first, others)) = runs.split_first() else { return Ok(None) };
     for other in others {
         for reason in reasons(first, other)? {
-            let text = reason.text.replace(" in A", &format!(" in {}", path(first)));
-            found.push((Some(reason.cause), text.replace(" in B", &format!(" in {}", path(other)))));
+            found.push((Some(reason.cause), named(&reason.text, first, other)));
         }
         if other.context.data.plan.margin != first.context.data.plan.margin {
             let margin = |run: &Report| format!("{} in {}", run.context.data.plan.margin, path(run));

@@ -1,23 +1,28 @@
-//! `vtax compare`: two runs of one plan against each other.
+//! `vtax compare`: two runs of one plan against each other, or several of each side.
 
 use std::path::PathBuf;
 
-use vtax_report::compare::{CompareError, Options, compare};
+use anyhow::Context as _;
+use vtax_report::Report;
+use vtax_report::compare::{CompareError, Options, Runs, compare_runs};
 use vtax_units::Share;
 
-use crate::cmd::files::{open_report, write_output};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::cmd::files::{open_reports, write_output};
+use crate::exit::{Classify, Exit, Failure, Outcome};
 use crate::out;
 
 /// Compare two runs of one plan: what does run B cost over run A?
+///
+/// Where A and B are directories of at least three runs each, every run counts once: what differs from one session to the next
+/// is in the intervals then.
 ///
 /// Refuses (exit code 2) what can't be compared, with every reason. With --max-tax it is a gate:
 /// exit code 1 where a tax is shown to exceed the limit (docs/compare.md).
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The baseline run's directory.
+    /// The baseline run's directory, or one with several runs in it.
     a: PathBuf,
-    /// The candidate run's directory.
+    /// The candidate's, likewise.
     b: PathBuf,
     /// Fail (exit code 1) where a tax is shown to be higher: 10% lets B cost up to 1.1 times as much.
     #[arg(long, value_name = "SHARE")]
@@ -46,14 +51,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let (a, b) = (open_report(&args.a)?, open_report(&args.b)?);
+    let (a, b) = (open_reports(&args.a)?, open_reports(&args.b)?);
+    let (a, b) = (side(&a)?, side(&b)?);
     let options = Options {
         max_tax: args.max_tax,
         strict: args.strict,
         metrics: args.metric.clone(),
         same_machine: args.same_machine,
     };
-    let comparison = match compare(&a, &b, &options) {
+    let comparison = match compare_runs(a, b, &options) {
         Ok(comparison) => comparison,
         Err(error) => {
             // What shows tests or comments must say so, too.
@@ -73,6 +79,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         out::printable(&comparison.table())?;
     }
     Ok(if comparison.passes() { Exit::Done } else { Exit::Failed })
+}
+
+fn side(runs: &[Report]) -> Result<Runs<'_>, Failure> {
+    Runs::new(runs).context("there is no run to compare").bad_input()
 }
 
 impl Args {

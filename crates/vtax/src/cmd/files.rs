@@ -14,6 +14,12 @@ pub(super) fn open_report(run: &Path) -> Result<Report, Failure> {
     Ok(Report::read(&RunDir::open(run)?)?)
 }
 
+/// The reports of the run in this directory, or of all runs right below it.
+pub(super) fn open_reports(place: &Path) -> Result<Vec<Report>, Failure> {
+    let runs = RunDir::open_all(place)?;
+    runs.iter().map(|run| Ok(Report::read(run)?)).collect()
+}
+
 /// Writes a file that an argument names. It is written in place, so that a pipe or a device may be named.
 pub(super) fn write_output(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     std::fs::write(path, bytes).map_err(|error| not_written(path, error))

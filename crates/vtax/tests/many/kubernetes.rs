@@ -148,7 +148,7 @@ fn a_node_that_is_drained_is_lost_and_what_keeps_others_waiting_is_said() {
         # By the eviction API; nothing of vtax stands in its way.
         admin drain n2 --force --timeout 30s; echo \"drained: $?\"
         wait $run; echo \"run: $?\"
-        $vtax run plan.yaml --on k8s --hosts 3 --image $image --wait 12 --out other; echo \"other: $?\"
+        $vtax run plan.yaml --on k8s --hosts 3 --image $image --wait 12s --out other; echo \"other: $?\"
         until_ gone; nothing_left"
     );
     let output = lab.on_kubernetes(&script);
@@ -267,7 +267,7 @@ fn of_two_namespaces_that_want_the_same_nodes_the_second_waits() {
 fn what_a_cluster_refuses_is_said_with_the_way_out() {
     let Some(lab) = kubernetes() else { return };
     let script = "
-        attempt() { $vtax run plan.yaml --on k8s --hosts 3 --out $1 --wait $2 --image $3; echo \"$1: $?\"; }
+        attempt() { $vtax run plan.yaml --on k8s --hosts 3 --out $1 --wait $2s --image $3; echo \"$1: $?\"; }
         admin create namespace strict
         admin label namespace strict pod-security.kubernetes.io/enforce=baseline
         role() { admin create role you -n strict --verb=get,list,create,delete --resource=$1; }

@@ -396,10 +396,10 @@ fn slurm_gives_the_hosts_of_one_experiment() {
         begun() { ls -d n3.tmp/vtax-*/node; }
         $vtax run roles.yaml; echo \"nowhere: $?\"
         $vtax run roles.yaml --on slurm --hosts 2; echo \"too few: $?\"
-        $vtax run roles.yaml --on slurm:all --wait 60 --out run & run=$!
+        $vtax run roles.yaml --on slurm:all --wait 60s --out run & run=$!
         until_ grep -q trial-ended run/journal.jsonl; until_ begun
         kill -TERM $run; wait $run; echo \"stopped: $?\"; squeue -h; nothing_left
-        $vtax run --resume run --on slurm:all --wait 60; echo \"run: $?\"; squeue -h; nothing_left";
+        $vtax run --resume run --on slurm:all --wait 60s; echo \"run: $?\"; squeue -h; nothing_left";
     let output = lab.run("", script);
     let told = text(&output);
     for said in ["nowhere: 2", "the plan asks for 3 hosts, which --on gives", "too few: 2", "stopped: 130"] {

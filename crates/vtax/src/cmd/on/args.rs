@@ -9,6 +9,7 @@ use vtax_hosts::{Engine, HostsError, Kubernetes, KubernetesOptions, On, Slurm, S
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::Plan;
 use vtax_sys::signals::SignalFd;
+use vtax_units::Nanos;
 
 use super::say;
 use crate::exit::{Classify, Exit, Failure};
@@ -41,9 +42,9 @@ pub(crate) struct OnArgs {
     /// No host begins before all have been reached or are lost; then all begin at once.
     #[arg(long, requires = "on")]
     pub(super) together: bool,
-    /// How many seconds to wait for nodes of Slurm or Kubernetes.
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600, requires = "on")]
-    wait: u64,
+    /// How long to wait for nodes of Slurm or Kubernetes: `90s`, `10m`.
+    #[arg(long, value_name = "TIME", default_value = "1h", requires = "on")]
+    wait: Nanos,
 }
 
 impl OnArgs {
@@ -113,7 +114,7 @@ impl OnArgs {
     ) -> Result<Box<dyn Engine>, HostsError> {
         let ssh = |hosts| Box::new(Ssh::new(hosts, self.ssh_config.clone()));
         let Some(on) = &self.on else { return Ok(ssh(Vec::new())) };
-        let (count, wait) = (self.hosts.unwrap_or(1), Duration::from_secs(self.wait));
+        let (count, wait) = (self.hosts.unwrap_or(1), Duration::from(self.wait));
         match parse_on(on)? {
             On::Ssh(mut hosts) => {
                 hosts.truncate(self.hosts.unwrap_or(usize::MAX));
