@@ -15,6 +15,7 @@ use vtax_probe::Snapshot;
 use vtax_router::{CommandOutcome, ProbeStreamResult, Raised};
 use vtax_sys::clock::unix_time;
 use vtax_sys::sync::lock;
+use vtax_sys::sysctl;
 use vtax_topology::Blueprint;
 use vtax_topology::event::Event as TopologyEvent;
 use vtax_topology::hops::Hops;
@@ -26,7 +27,7 @@ use crate::error::AgentError;
 use crate::frame::{Decoder, Frame, Kind, MAX_PAYLOAD};
 use crate::lease::BEAT;
 use crate::message::{
-    CardFacts, DoorSetup, Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request,
+    Configured, DoorSetup, Event, InterfaceSetup, NodeFacts, PROTOCOL_VERSION, Provisioning, Reply, Request,
     ServiceId, ServiceReady,
 };
 use crate::network;
@@ -158,15 +159,15 @@ impl Client {
         }
     }
 
-    /// Brings the node's interfaces up; what its kernel says of each.
+    /// Brings the node's interfaces up; what its kernel says of each. A guest takes over what sockets begin with here.
     ///
     /// # Errors
     /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
-    pub fn configure_network(&self, interfaces: Vec<InterfaceSetup>) -> Result<Vec<CardFacts>, AgentError> {
+    pub fn configure_network(&self, interfaces: Vec<InterfaceSetup>) -> Result<Configured, AgentError> {
         let within = network::longest(&interfaces) + PROMPT;
-        let request = Request::ConfigureNetwork { interfaces };
+        let request = Request::ConfigureNetwork { interfaces, sockets: sysctl::sockets() };
         match self.call(&request, within)?.0 {
-            Reply::Configured { cards } => Ok(cards),
+            Reply::Configured(configured) => Ok(configured),
             _ => Err(self.confused(&request)),
         }
     }

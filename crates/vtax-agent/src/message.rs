@@ -11,6 +11,7 @@ use vtax_load::{LoadSpec, Progress, Step};
 use vtax_plan::model::{Service, Subscribers};
 use vtax_probe::Snapshot;
 use vtax_router::{CommandOutcome, ProbeStreamResult, Raised};
+use vtax_sys::sysctl::Sockets;
 use vtax_topology::Blueprint;
 use vtax_topology::event::Event as TopologyEvent;
 use vtax_topology::hops::Hops;
@@ -18,7 +19,7 @@ use vtax_topology::timeline::Entry;
 use vtax_units::Nanos;
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL_VERSION: u32 = 18;
+pub const PROTOCOL_VERSION: u32 = 19;
 
 /// A request from the controller; each is answered by exactly one [`Reply`] with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,8 @@ pub enum Request {
     ConfigureNetwork {
         /// The interfaces; loopback is always brought up.
         interfaces: Vec<InterfaceSetup>,
+        /// What sockets begin with on the controller's host, which a guest takes over.
+        sockets: Sockets,
     },
     /// Start a service; answered once it is ready.
     StartService {
@@ -324,10 +327,7 @@ pub enum Reply {
     /// Done, nothing to say.
     Done,
     /// To [`Request::ConfigureNetwork`].
-    Configured {
-        /// The interfaces asked for, in their order.
-        cards: Vec<CardFacts>,
-    },
+    Configured(Configured),
     /// To [`Request::StartService`].
     ServiceReady(ServiceReady),
     /// To [`Request::StopProbes`] and [`Request::Snapshot`].
@@ -389,6 +389,18 @@ pub struct NodeFacts {
     /// The machine by its own words: host name, processor, microcode, clock source. Hosts that are compared differ in these.
     #[serde(default)]
     pub machine: String,
+    /// What sockets begin with.
+    #[serde(default)]
+    pub sockets: Sockets,
+}
+
+/// A node's network as it was configured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Configured {
+    /// The interfaces asked for, in their order.
+    pub cards: Vec<CardFacts>,
+    /// What sockets begin with now.
+    pub sockets: Sockets,
 }
 
 /// What a node's kernel says of an interface once it is up.

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use vtax_load::Step;
 use vtax_probe::{Probe, Sampler, Scope, Snapshot};
-use vtax_sys::chain;
 use vtax_sys::clock::unix_time;
 use vtax_sys::sync::lock;
+use vtax_sys::{chain, sysctl};
 use vtax_units::Nanos;
 
 use crate::array::Array;
 use crate::frame::MAX_PAYLOAD;
+use crate::guest;
 use crate::loads::Loads;
-use crate::message::{NodeFacts, PROTOCOL_VERSION, Reply, Request};
+use crate::message::{Configured, NodeFacts, PROTOCOL_VERSION, Reply, Request};
 use crate::network;
 use crate::page_cache;
 use crate::services::{Role, Services};
@@ -55,8 +56,13 @@ impl Node {
         let result = match request {
             Request::Hello { .. } => Ok(Reply::Hello(facts())),
             Request::Clock => Ok(Reply::Clock { unix: unix_time() }),
-            Request::ConfigureNetwork { interfaces } => {
-                network::configure(interfaces).map(|cards| Reply::Configured { cards }).map_err(|e| chain(&e))
+            Request::ConfigureNetwork { interfaces, sockets } => {
+                // Nodes on a host have its settings, and a host that is measured keeps its own.
+                if guest::is_first() {
+                    sysctl::take_over(sockets);
+                }
+                let configured = |cards| Reply::Configured(Configured { cards, sockets: sysctl::sockets() });
+                network::configure(interfaces).map(configured).map_err(|e| chain(&e))
             }
             Request::StartProbes { interval } => self
                 .probe()
@@ -135,6 +141,7 @@ fn facts() -> NodeFacts {
         cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         memory_bytes,
         machine: machine(),
+        sockets: sysctl::sockets(),
     }
 }
 

@@ -99,6 +99,16 @@ fn becomes_a_node(template: &GuestTemplate) {
     println!("the agent answered after {:.2} s", vm.started().elapsed().as_secs_f64());
     assert_eq!(facts.kernel, template.kernel().release);
     assert_eq!(facts.cpus, 1);
+    // Also where the host sends by an algorithm that the guest's kernel has a module for.
+    let sockets = client.configure_network(Vec::new()).unwrap().sockets;
+    for (setting, value) in vtax_sys::sysctl::sockets() {
+        assert_eq!(
+            sockets.get(&setting),
+            Some(&value),
+            "{setting}, which was {:?}",
+            facts.sockets.get(&setting)
+        );
+    }
     vm.wait_ready(Instant::now() + LIMIT).unwrap();
     let threads = vm.threads().unwrap();
     assert_eq!(threads.iter().filter(|(_, role)| *role == ThreadRole::Vcpu(0)).count(), 1);

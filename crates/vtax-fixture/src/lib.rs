@@ -531,7 +531,12 @@ fn provenance(options: &Options) -> Provenance {
     let pairs = |p: &[(&str, &str)]| -> BTreeMap<String, String> {
         p.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     };
-    let node = |memory_bytes| NodeFacts { kernel: "6.1.0-49-amd64".to_owned(), cpus: 1, memory_bytes };
+    let node = |memory_bytes| NodeFacts {
+        kernel: "6.1.0-49-amd64".to_owned(),
+        cpus: 1,
+        memory_bytes,
+        ..NodeFacts::default()
+    };
     Provenance {
         run_id: "0".repeat(32),
         version: PROVENANCE_VERSION,

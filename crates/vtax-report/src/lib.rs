@@ -29,6 +29,7 @@ mod routed;
 mod rows;
 mod sheet;
 mod shell;
+mod sockets;
 pub mod study;
 mod summarise;
 mod table;

@@ -18,6 +18,7 @@ use crate::headline;
 use crate::judged::{comparisons, group};
 use crate::metric::{Info, enough};
 use crate::rows::{is_of_first_table, leads};
+use crate::sockets;
 use crate::words::{invalid, reason_word};
 
 /// Percentiles stored of merged histograms.
@@ -133,6 +134,7 @@ fn notes(data: &RunData, comparisons: &[Comparison]) -> Vec<String> {
         };
         notes.push(format!("VMs ran under software emulation (TCG){because}. Their {emulated}."));
     }
+    notes.extend(sockets::note(data));
     notes.extend(rejected(data));
     notes.extend(without_percentiles(data));
     notes.extend(cautions(&data.plan, &data.trials));

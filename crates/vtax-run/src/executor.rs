@@ -378,6 +378,7 @@ impl Executor for LabExecutor {
                 kernel: facts.kernel.clone(),
                 cpus: facts.cpus,
                 memory_bytes: facts.memory_bytes,
+                sockets: facts.sockets.clone(),
             };
             provenance.nodes.insert(node.clone(), facts);
         }

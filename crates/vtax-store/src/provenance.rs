@@ -112,4 +112,7 @@ pub struct NodeFacts {
     pub cpus: u32,
     /// Memory of its kernel in bytes.
     pub memory_bytes: u64,
+    /// What sockets begin with: values of settings by their names below `/proc/sys/net`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sockets: BTreeMap<String, String>,
 }

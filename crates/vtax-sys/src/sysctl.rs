@@ -1,12 +1,51 @@
 //! Settings of the network of this thread's namespace: files below `/proc/sys/net` (the kernel's
 //! `Documentation/networking/ip-sysctl.rst`).
 
+use std::collections::BTreeMap;
 use std::io;
 
 use crate::error::{Context, Result};
 
 /// What stands for the interfaces there are, and for those to come.
 pub(crate) const EVERYWHERE: [&str; 2] = ["all", "default"];
+
+/// What sockets begin with, by the names of the settings.
+pub type Sockets = BTreeMap<String, String>;
+
+/// The setting that says by which algorithm TCP sends.
+pub const CONGESTION_CONTROL: &str = "ipv4/tcp_congestion_control";
+
+/// What a new network namespace takes over from the host's first one, and all nodes on a host have in common (`tcp_sk_init` of
+/// the kernel's net/ipv4/tcp_ipv4.c, `net_defaults_init_net` of net/core/net_namespace.c). A guest has its own kernel's.
+const SOCKETS: [&str; 7] = [
+    CONGESTION_CONTROL,
+    "ipv4/tcp_rmem",
+    "ipv4/tcp_wmem",
+    "core/rmem_default",
+    "core/wmem_default",
+    "core/rmem_max",
+    "core/wmem_max",
+];
+
+/// What sockets of this thread's network namespace begin with, as far as it can be read.
+#[must_use]
+pub fn sockets() -> Sockets {
+    let read = |setting: &str| {
+        let text = std::fs::read_to_string(path(setting)).ok()?;
+        Some((setting.to_owned(), text.split_whitespace().collect::<Vec<_>>().join(" ")))
+    };
+    SOCKETS.into_iter().filter_map(read).collect()
+}
+
+/// Has sockets of this thread's network namespace begin with these. What the kernel refuses, as an algorithm that it has no module for,
+/// stays as it is: [`sockets`] tells.
+pub fn take_over(sockets: &Sockets) {
+    for setting in SOCKETS {
+        if let Some(value) = sockets.get(setting) {
+            let _ = set(setting, value);
+        }
+    }
+}
 
 /// The file of a setting, which is named without its directory, such as `ipv4/ip_forward`.
 #[must_use]
@@ -63,6 +102,17 @@ pub fn disable_ipv6_everywhere() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_sockets_begin_with_is_read_and_nothing_else_is_set() {
+        let now = sockets();
+        assert!(now.contains_key(CONGESTION_CONTROL), "{now:?}");
+        let window = now["ipv4/tcp_rmem"].split(' ').map(str::parse::<u64>);
+        assert_eq!(window.filter(Result::is_ok).count(), 3, "least, usual and most: {now:?}");
+        // What isn't among them is no business of a node's.
+        take_over(&BTreeMap::from([("ipv4/ip_forward".to_owned(), "no number".to_owned())]));
+        assert_eq!(sockets(), now);
+    }
 
     #[test]
     fn a_setting_that_the_kernel_lacks_may_be_missing_or_not() {

@@ -1,9 +1,10 @@
 //! What all guests of a run are started from: QEMU, accelerator, kernel and initrd.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use vtax_sys::sysctl;
 use vtax_units::{Bytes, fact};
 
 use crate::accel::{self, Proof};
@@ -85,6 +86,11 @@ impl GuestTemplateOptions {
     }
 }
 
+/// The module of the algorithm by which TCP sends on this host, which guests take over.
+fn congestion_control() -> Option<String> {
+    sysctl::sockets().remove(sysctl::CONGESTION_CONTROL).map(|name| format!("tcp_{name}"))
+}
+
 /// Everything that guests are started from. Prepared once; any number of guests share it.
 #[derive(Debug)]
 pub struct GuestTemplate {
@@ -107,7 +113,9 @@ impl GuestTemplate {
     /// guest's program, or [`VmError::Io`].
     pub fn prepare(options: &GuestTemplateOptions) -> Result<Self> {
         let qemu = options.qemu.clone().map_or_else(|| Qemu::find_any(&options.cache), Ok)?;
-        let kernel = GuestKernel::find_with(&options.cache, options.root.modules(), &options.modules)?;
+        let welcome: BTreeSet<String> = options.modules.iter().cloned().chain(congestion_control()).collect();
+        let welcome = Vec::from_iter(welcome);
+        let kernel = GuestKernel::find_with(&options.cache, options.root.modules(), &welcome)?;
         let proof = accel::prove(&qemu, &kernel, &options.cache, options.refresh)?;
         let archive = initrd::build(&options.init, kernel.modules())?;
         let initrd = initrd::memory_file(&archive).map_err(VmError::io("create", "initrd in memory"))?;

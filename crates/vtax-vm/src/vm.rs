@@ -163,7 +163,7 @@ fn pair(what: &'static str) -> Result<(UnixStream, UnixStream)> {
 }
 
 /// Refuses a guest that wouldn't boot in so much memory.
-fn room(template: &GuestTemplate, name: &str, memory: Bytes) -> Result<()> {
+pub(crate) fn room(template: &GuestTemplate, name: &str, memory: Bytes) -> Result<()> {
     let least = template.least_memory();
     if memory >= least {
         return Ok(());

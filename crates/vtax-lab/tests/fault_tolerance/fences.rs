@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use vtax_lab::ft::witness::Questioner;
-use vtax_lab::ft::{FtPair, Outcome, PairEvent, PairEventKind, Side};
+use vtax_lab::ft::{FtPair, Outcome, PairEvent, PairEventKind, PairSpec, Side};
 use vtax_sys::frames::{Frame, Frames};
 use vtax_units::{BitRate, Bytes, Nanos};
 use vtax_vm::ft::Mode;
@@ -203,6 +203,9 @@ pub(crate) fn link_is_slow_and_cut(world: &mut World) {
     let refused = world.try_pair(spec.clone()).unwrap_err().to_string();
     assert!(refused.contains("host-b has 256MiB of memory; a guest of 256MiB needs "), "{refused}");
     spec.host_memory.clear();
+    let small = PairSpec { memory: Bytes::from_mib(64), ..spec.clone() };
+    let refused = vtax_sys::chain(&world.try_pair(small).unwrap_err());
+    assert!(refused.contains("a guest needs at least "), "{refused}");
     let rate = BitRate(800_000_000);
     spec.link.rate = Some(rate);
     let pair = world.pair(spec);

@@ -101,7 +101,7 @@ pub(crate) fn talk(node: &mut Node) -> Client {
 fn greet(client: &Client, node: &Node) -> Vec<CardFacts> {
     let met = client.hello(BOOT_WITHIN).and_then(|_| {
         let interfaces = node.interfaces().map(<[_]>::to_vec);
-        interfaces.map_or(Ok(Vec::new()), |interfaces| client.configure_network(interfaces))
+        interfaces.map_or(Ok(Vec::new()), |interfaces| Ok(client.configure_network(interfaces)?.cards))
     });
     met.unwrap_or_else(|e| panic!("{}: {}: {}", node.name(), vtax_sys::chain(&e), node.output()))
 }

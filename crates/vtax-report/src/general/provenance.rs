@@ -69,6 +69,8 @@ fn provenance(context: &Context) -> Markup {
     for (name, node) in &p.nodes {
         let memory = quantity(node.memory_bytes as f64, "B");
         list.put(&format!("node {name}"), &format!("Linux {}, {} CPUs, {memory}", node.kernel, node.cpus));
+        let sockets = node.sockets.iter().map(|(setting, value)| format!("{setting} {value}"));
+        list.put(&format!("sockets of node {name}"), &sockets.collect::<Vec<_>>().join(", "));
     }
     for (prefix, facts) in
         [("limit on ", &p.limits), ("package ", &p.packages), ("variable ", &p.environment), ("", &p.facts)]

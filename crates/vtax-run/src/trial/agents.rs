@@ -257,9 +257,13 @@ fn talk(node: &mut Node, heard: &Heard) -> Result<Client, Failed> {
 
 fn greet(agent: &Client, interfaces: Option<Vec<InterfaceSetup>>) -> Result<Greeted, AgentError> {
     let asked = Instant::now();
-    let node = agent.hello(BOOT_WITHIN)?;
-    let cards = interfaces.map(|interfaces| agent.configure_network(interfaces)).transpose()?;
-    Ok(Greeted { node, cards: cards.unwrap_or_default(), asked, ready: Instant::now(), clock: None })
+    let mut node = agent.hello(BOOT_WITHIN)?;
+    let mut cards = Vec::new();
+    if let Some(interfaces) = interfaces {
+        let configured = agent.configure_network(interfaces)?;
+        (cards, node.sockets) = (configured.cards, configured.sockets);
+    }
+    Ok(Greeted { node, cards, asked, ready: Instant::now(), clock: None })
 }
 
 /// What a system took to come up, without the time between its agent's opening of its stream and the first question: those that
@@ -291,7 +295,11 @@ fn refused(error: &AgentError, node: &Node) -> Failed {
     let detail = match (node.vm(), primary) {
         (Some(vm), _) => chain(&vm.failure(chain(error))),
         (None, Some(primary)) => chain(&primary.failure(chain(error))),
-        (None, None) => format!("{}: {}", chain(error), node.output()),
+        (None, None) => {
+            let output = node.output();
+            let said = if output.is_empty() { String::new() } else { format!(": {output}") };
+            chain(error) + &said
+        }
     };
     Failed::new(InvalidReason::TestbedFailed, detail)
 }

@@ -21,7 +21,7 @@ use crate::guest::{GuestRoot, GuestTemplate};
 use crate::initrd;
 use crate::qemu::{self, Card, Machine, PairDevices, VmNicModel};
 use crate::qmp::EventHandler;
-use crate::vm::{Launch, Sockets, Vm};
+use crate::vm::{Launch, Sockets, Vm, room};
 
 /// What the guest is there for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,13 +86,14 @@ impl Replica {
     ///
     /// # Errors
     ///
-    /// [`VmError::Guest`] with QEMU's words where it ends at once, [`VmError::Pair`] where the guest's
+    /// [`VmError::Guest`] with QEMU's words where it ends at once or the memory is too little, [`VmError::Pair`] where the guest's
     /// files are the host's own, [`VmError::Io`] where it can't be started.
     pub fn start(template: &GuestTemplate, config: ReplicaConfig, handler: EventHandler) -> Result<Self> {
         if !template.root().can_migrate() {
             let reason = "a guest whose root is a mounted 9p export can't be copied".to_owned();
             return Err(VmError::Pair { operation: "start", reason });
         }
+        room(template, &config.name, config.memory)?;
         let (initrd, kernel) = what_boots(template, config.start != Start::Boot)?;
         let disk = config.disk.as_ref().map(|disk| disk.arguments(config.start)).transpose()?;
         let (disks, disk_descriptors) = disk.unwrap_or_default();
