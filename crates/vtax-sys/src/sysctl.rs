@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use vtax_units::fact;
+
 use crate::error::{Context, Result};
 
 /// What stands for the interfaces there are, and for those to come.
@@ -12,13 +14,10 @@ pub(crate) const EVERYWHERE: [&str; 2] = ["all", "default"];
 /// What sockets begin with, by the names of the settings.
 pub type Sockets = BTreeMap<String, String>;
 
-/// The setting that says by which algorithm TCP sends.
-pub const CONGESTION_CONTROL: &str = "ipv4/tcp_congestion_control";
-
 /// What a new network namespace takes over from the host's first one, and all nodes on a host have in common (`tcp_sk_init` of
 /// the kernel's net/ipv4/tcp_ipv4.c, `net_defaults_init_net` of net/core/net_namespace.c). A guest has its own kernel's.
 const SOCKETS: [&str; 7] = [
-    CONGESTION_CONTROL,
+    fact::CONGESTION_CONTROL,
     "ipv4/tcp_rmem",
     "ipv4/tcp_wmem",
     "core/rmem_default",
@@ -106,7 +105,7 @@ mod tests {
     #[test]
     fn what_sockets_begin_with_is_read_and_nothing_else_is_set() {
         let now = sockets();
-        assert!(now.contains_key(CONGESTION_CONTROL), "{now:?}");
+        assert!(now.contains_key(fact::CONGESTION_CONTROL), "{now:?}");
         let window = now["ipv4/tcp_rmem"].split(' ').map(str::parse::<u64>);
         assert_eq!(window.filter(Result::is_ok).count(), 3, "least, usual and most: {now:?}");
         // What isn't among them is no business of a node's.

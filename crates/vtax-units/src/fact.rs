@@ -4,6 +4,8 @@
 //!
 //! Sizes are in bytes, times in nanoseconds and shares from 0 to 1, each as a plain number, unless said otherwise.
 
+/// By which algorithm TCP sends, among the settings of sockets that a node tells: a file below `/proc/sys/net`.
+pub const CONGESTION_CONTROL: &str = "ipv4/tcp_congestion_control";
 /// Where the load goes: address and port of the (first) service. Of a trial; written by vtax-run.
 pub const ADDRESS: &str = "address";
 /// Where the load comes from: an address, or the first and the last one. Of a trial; written by vtax-run.

@@ -88,7 +88,7 @@ impl GuestTemplateOptions {
 
 /// The module of the algorithm by which TCP sends on this host, which guests take over.
 fn congestion_control() -> Option<String> {
-    sysctl::sockets().remove(sysctl::CONGESTION_CONTROL).map(|name| format!("tcp_{name}"))
+    sysctl::sockets().remove(fact::CONGESTION_CONTROL).map(|name| format!("tcp_{name}"))
 }
 
 /// Everything that guests are started from. Prepared once; any number of guests share it.

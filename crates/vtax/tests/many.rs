@@ -584,7 +584,7 @@ fn a_slurmd_that_is_killed_and_a_node_that_is_drained_end_no_run() {
         order slurmd n2
         scontrol update nodename=n3 state=drain reason=test
         wait $run; echo \"first: $?\"
-        $vtax run plan.yaml --on slurm --hosts 3 --wait 3 --out other; echo \"second: $?\"
+        $vtax run plan.yaml --on slurm --hosts 3 --wait 3s --out other; echo \"second: $?\"
         squeue -h; nothing_left";
     let output = lab.run("", script);
     // What is under way comes to its end; what is asked for afterwards isn't given, which is said.

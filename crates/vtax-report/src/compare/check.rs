@@ -8,7 +8,7 @@ use vtax_stats::MIN_TRIALS;
 use vtax_store::StoreError;
 use vtax_store::provenance::{HostFacts, Provenance};
 use vtax_store::record::{JournalEntry, Validity};
-use vtax_units::shortened;
+use vtax_units::{fact, shortened};
 
 use super::runs::Runs;
 use super::{Cause, OnlyIn, Reason};
@@ -417,7 +417,7 @@ pub(crate) fn changes(a: &Provenance, b: &Provenance) -> Vec<String> {
     differing_maps(&programs(a), &programs(b), "none")
 }
 
-/// The programs that took part, each with its version.
+/// The programs that took part, each with its version, and how nodes send.
 pub(crate) fn programs(p: &Provenance) -> BTreeMap<String, String> {
     let mut facts = p.packages.clone();
     let vtax = format!("{} {}", p.vtax_version, p.vtax_commit.as_deref().unwrap_or_default());
@@ -432,7 +432,11 @@ pub(crate) fn programs(p: &Provenance) -> BTreeMap<String, String> {
         let short = |hash: &String| hash.chars().take(12).collect::<String>();
         facts.extend(service.files.iter().map(|(path, hash)| (format!("SHA-256 of {path}"), short(hash))));
     }
-    facts.extend(p.nodes.iter().map(|(node, n)| (format!("kernel of node {node}"), n.kernel.clone())));
+    for (node, n) in &p.nodes {
+        facts.insert(format!("kernel of node {node}"), n.kernel.clone());
+        let sends_by = n.sockets.get(fact::CONGESTION_CONTROL).cloned();
+        facts.extend(sends_by.map(|name| (format!("TCP congestion control of node {node}"), name)));
+    }
     facts.insert("distribution".to_owned(), p.host.distribution.clone());
     facts
 }
