@@ -21,6 +21,7 @@ const FOR_TESTS: &[(&str, &[&str])] = &[
     ("python3-websockets", &["/usr/lib/python3/dist-packages/websockets/__init__.py"]),
     ("slurm-client", &["srun"]),
     ("sip-tester", &["sipp"]),
+    ("cpio", &["cpio"]),
     ("tshark", &["tshark"]),
     ("tigervnc-viewer", &["xtigervncviewer"]),
     ("iperf3", &["iperf3"]),
