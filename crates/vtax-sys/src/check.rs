@@ -42,6 +42,8 @@ pub mod name {
     pub const USER_MODE_LINUX: &str = "user-mode Linux";
     /// The host's clock.
     pub const CLOCK: &str = "clock";
+    /// What sockets begin with.
+    pub const SOCKETS: &str = "sockets";
     /// What the name of a path begins with.
     pub const PATH: &str = "path ";
     /// What the name of a service begins with.

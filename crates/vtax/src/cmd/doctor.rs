@@ -6,9 +6,10 @@ mod summary;
 
 use std::io::{IsTerminal, Write};
 
-use vtax_sys::check::{Check, State};
+use vtax_sys::check::{Check, State, name};
 use vtax_sys::clock::WallClock;
-use vtax_units::drives_terminal;
+use vtax_sys::sysctl;
+use vtax_units::{drives_terminal, fact};
 use vtax_vm::Cache;
 
 use crate::brief;
@@ -56,6 +57,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     checks.extend(vtax_service::checks(cache.dir()));
     checks.extend(vtax_lab::path::checks());
     checks.push(clock::check(&clock));
+    checks.push(sockets());
     if args.json {
         out::json(&to_json(&checks))?;
         return Ok(Exit::Done);
@@ -68,6 +70,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     out::printable(&text)?;
     Ok(Exit::Done)
+}
+
+/// By what TCP sends on this host, and so in all environments whose kernel can.
+fn sockets() -> Check {
+    let settings = sysctl::sockets();
+    let of = |setting: &str| settings.get(setting).map_or("unknown", String::as_str);
+    let (sends_by, window) = (of(fact::CONGESTION_CONTROL), of("ipv4/tcp_rmem"));
+    Check::ok(
+        name::SOCKETS,
+        format!("TCP sends by {sends_by}, receives with tcp_rmem {window}; guests take it over"),
+    )
 }
 
 /// Tells who waits at a terminal what is being done. It is a plain line: no thread may be started yet.
