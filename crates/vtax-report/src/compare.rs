@@ -11,6 +11,8 @@ pub(crate) mod markdown;
 mod model;
 mod rows;
 mod runs;
+#[cfg(test)]
+mod session_tests;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -24,7 +26,7 @@ use crate::metric::Info;
 use crate::rows::leads;
 use crate::text::printable;
 pub(crate) use check::{
-    changes, figures_of, hardware, machine_facts, named, one_cell, programs, reasons, same_runs, system,
+    changes, figures_of, hardware, machine_facts, named, one_cell, path, programs, reasons, same_runs, system,
 };
 pub use model::*;
 pub use runs::Runs;

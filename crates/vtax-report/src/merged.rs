@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use vtax_store::record::Validity;
 
 use crate::Report;
-use crate::compare::{ALL_METRICS, check_metrics};
+use crate::compare::{ALL_METRICS, check_metrics, path};
 pub use model::*;
 
 /// Takes runs of one plan together.
@@ -112,7 +112,7 @@ fn by_host(runs: &[Report]) -> Vec<rows::Host<'_>> {
     let mut hosts: Vec<rows::Host<'_>> = Vec::new();
     for run in runs {
         let host = &run.context.data.provenance.host.name;
-        let name = if host.is_empty() { check::path(run) } else { host.clone() };
+        let name = if host.is_empty() { path(run) } else { host.clone() };
         match hosts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, runs)) => runs.push(run),
             None => hosts.push((name, vec![run])),
@@ -127,7 +127,7 @@ fn host((name, runs): &rows::Host<'_>) -> MergedHost {
     let run = |run: &&Report| {
         let data = &run.context.data;
         MergedRun {
-            path: check::path(run),
+            path: path(run),
             run_id: data.provenance.run_id.clone(),
             started_unix_ms: data.provenance.started_unix_ms,
             complete: data.complete,

@@ -47,10 +47,15 @@ fn others<'a>(a: Runs<'a>, b: Runs<'a>) -> impl Iterator<Item = &'a Report> {
     a.all().skip(1).chain(b.all())
 }
 
+/// A run's directory, as it was given.
+pub(crate) fn path(run: &Report) -> String {
+    run.context.run.path().display().to_string()
+}
+
 /// Says of a difference between two runs in which of them is what, where it only says A and B.
 pub(crate) fn named(text: &str, a: &Report, b: &Report) -> String {
     [("A", a), ("B", b)].into_iter().fold(text.to_owned(), |text, (side, run)| {
-        let path = run.context.run.path().display().to_string();
+        let path = path(run);
         let word = format!(" in {side}");
         let mut parts = text.split(&word);
         let first = parts.next().unwrap_or_default().to_owned();
@@ -64,7 +69,6 @@ pub(crate) fn named(text: &str, a: &Report, b: &Report) -> String {
 
 /// Runs that are there more than once.
 pub(crate) fn same_runs<'a>(runs: impl Iterator<Item = &'a Report>) -> Vec<String> {
-    let path = |run: &Report| run.context.run.path().display().to_string();
     let mut seen: BTreeMap<&str, &Report> = BTreeMap::new();
     let mut found = Vec::new();
     for run in runs {
@@ -361,7 +365,7 @@ pub(super) fn warnings(a: Runs<'_>, b: Runs<'_>, machine: &[String]) -> Vec<Stri
     for (name, runs) in [("A", a), ("B", b)] {
         for run in runs.all().filter(|run| !run.context.data.complete) {
             let name = match is_of_several(a, b) {
-                true => run.context.run.path().display().to_string(),
+                true => path(run),
                 false => name.to_owned(),
             };
             warnings.push(format!("Run {name} is not complete: trials are missing."));

@@ -4,7 +4,7 @@
 use vtax_store::record::Validity;
 use vtax_store::summary::MetricSummary;
 
-use super::Side;
+use super::{Side, path};
 use crate::Report;
 use crate::data::{OneSide, RunData};
 use crate::metric::{Info, Value};
@@ -78,7 +78,6 @@ impl<'a> Runs<'a> {
         let host = &facts.host;
         let commit = facts.vtax_commit.as_ref().map(|c| format!(" ({c})")).unwrap_or_default();
         let trials = || self.all().flat_map(|run| &run.context.data.trials);
-        let path = |run: &Report| run.context.run.path().display().to_string();
         Side {
             path: path(self.first),
             more: self.more.iter().map(path).collect(),

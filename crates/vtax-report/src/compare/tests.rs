@@ -17,13 +17,13 @@ use crate::families::named;
 use crate::judged::{PendingComparison, above_limit, close, compared};
 use crate::metric::Value;
 
-fn made(dir: &Path) -> RunDir {
+pub(super) fn made(dir: &Path) -> RunDir {
     let options = fixture::Options { repetitions: 4, seconds: 2, rate: 400, ..fixture::Options::default() };
     fixture::create(&dir.join("a"), &options).unwrap()
 }
 
 /// Another run of the same plan, changed.
-fn changed(
+pub(super) fn changed(
     of: &RunDir,
     path: &Path,
     setup: impl Fn(&mut Plan, &mut Provenance),
@@ -60,7 +60,7 @@ fn slower(of: &RunDir, path: &Path, cell: &'static str, share: f64) -> Report {
     )
 }
 
-fn gated(max_tax: f64) -> Options {
+pub(super) fn gated(max_tax: f64) -> Options {
     Options { max_tax: Some(Share(max_tax)), ..Options::default() }
 }
 
@@ -286,7 +286,7 @@ fn another_margin_is_told_with_what_came_of_it() {
 }
 
 /// Every form of a comparison says this, wherever its lines end.
-fn every_form_says(c: &RunComparison, words: &str) {
+pub(super) fn every_form_says(c: &RunComparison, words: &str) {
     for text in [c.table(), c.markdown(), c.html()] {
         let said: Vec<&str> = text.split_whitespace().collect();
         assert!(said.join(" ").contains(words), "{text}");
@@ -297,132 +297,6 @@ fn every_form_says(c: &RunComparison, words: &str) {
 #[test]
 fn what_two_sessions_can_not_tell_is_said() {
     every_form_says(&hostile(), "Intervals are of the trials of these two sessions.");
-}
-
-/// Runs of one plan whose container has these shares of its capacity, each in a session of its own.
-fn sessions(of: &RunDir, dir: &Path, shares: &[f64]) -> Vec<Report> {
-    let made = shares.iter().enumerate().map(|(number, share)| {
-        let name = format!("{}", number + 1);
-        let with = |p: &mut Provenance| p.run_id = format!("{}-{name}", dir.display());
-        changed(
-            of,
-            &dir.join(&name),
-            |_, p| with(p),
-            |record| {
-                if record.cell == "container.bridge.http"
-                    && let Some(Finding::Capacity(c)) = record.finding_mut()
-                {
-                    c.lower = Rate(c.lower.0 * share);
-                    c.upper = c.upper.map(|u| Rate(u.0 * share));
-                }
-                true
-            },
-        )
-    });
-    made.collect()
-}
-
-fn of_runs(a: &[Report], b: &[Report], options: &Options) -> Result<RunComparison, CompareError> {
-    compare_runs(Runs::new(a).unwrap(), Runs::new(b).unwrap(), options)
-}
-
-/// Sessions that differ by 5 % among themselves say nothing of a service that did not change, however well the trials of any two of
-/// them agree.
-#[test]
-fn what_differs_between_sessions_is_in_an_interval_of_several_runs() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = made(dir.path());
-    let a = sessions(&run, &dir.path().join("main"), &[1.0, 0.95, 1.05, 0.9]);
-    let b = sessions(&run, &dir.path().join("branch"), &[0.85, 0.97, 1.02, 0.9]);
-    let options = Options { metrics: vec!["capacity".to_owned()], ..gated(0.02) };
-    let in_container = |c: &RunComparison| {
-        c.rows.iter().find(|row| row.comparison.cell == "container.bridge.http").unwrap().clone()
-    };
-    // One of each: a difference that is the sessions'.
-    let one = in_container(&compare(&a[0], &b[0], &options).unwrap());
-    assert_eq!((one.comparison.verdict, one.gate), (Verdict::Worse, Some(GateVerdict::Fail)));
-    let c = of_runs(&a, &b, &options).unwrap();
-    let row = in_container(&c);
-    assert_eq!((row.comparison.verdict, row.gate), (Verdict::Inconclusive, Some(GateVerdict::CantTell)));
-    let (low, high) = row.comparison.interval.unwrap();
-    assert!(low < 0.95 && high > 1.1, "{low} to {high}");
-    // Each run counts once, as the median of its trials.
-    let figures = row.a.unwrap();
-    let medians: Vec<f64> = a.iter().map(|run| figures_in_container(run).center).collect();
-    assert_eq!((figures.n, figures.values), (4, medians));
-    assert_eq!((c.a.runs(), c.b.runs(), c.a.trials), (4, 4, 4 * one_side(&a[0]).trials));
-    every_form_says(&c, "Intervals are of 4 runs of A and 4 of B, each of which counts once");
-    every_form_says(&c, &c.a.more[2]);
-    let read: RunComparison = serde_json::from_str(&c.json()).unwrap();
-    assert_eq!((read.a.more, read.b.more), (c.a.more, c.b.more));
-    // A change that all sessions agree on is seen.
-    let slower = sessions(&run, &dir.path().join("slower"), &[0.5, 0.49, 0.52, 0.47]);
-    let row = in_container(&of_runs(&a, &slower, &options).unwrap());
-    assert_eq!((row.comparison.verdict, row.gate), (Verdict::Worse, Some(GateVerdict::Fail)));
-}
-
-fn figures_in_container(run: &Report) -> MetricSummary {
-    let cells = &run.context.summary.cells;
-    let found = cells.iter().find(|c| c.cell == "container.bridge.http" && c.measure == "capacity");
-    found.unwrap().metrics["capacity"].clone()
-}
-
-fn one_side(run: &Report) -> Side {
-    Runs::one(run).side()
-}
-
-#[test]
-fn runs_that_are_no_sessions_of_one_plan_are_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = made(dir.path());
-    let a = sessions(&run, &dir.path().join("a"), &[1.0, 1.0, 1.0]);
-    let refused = |a: &[Report], b: &[Report]| of_runs(a, b, &Options::default()).unwrap_err().to_string();
-    let text = refused(&a, &sessions(&run, &dir.path().join("few"), &[1.0, 1.0]));
-    assert!(text.contains("too few runs: 3 in A, 2 in B"), "{text}");
-    assert!(text.contains("make at least three runs of each side"), "{text}");
-    let text = refused(&a, &a);
-    assert_eq!(text.matches("are the same run").count(), 3, "{text}");
-    // Every run is held to the first, and named.
-    let mut b = sessions(&run, &dir.path().join("b"), &[1.0, 1.0]);
-    let other = dir.path().join("b/other");
-    b.push(changed(&run, &other, |plan, _| plan.budget.sut_cpus = Some(7), |_| true));
-    let text = refused(&a, &b);
-    let [first, other] = [dir.path().join("a/1"), other].map(|path| path.display().to_string());
-    assert!(text.contains(&format!("in {first}, 7 in {other}")), "{text}");
-    // Within a side, too.
-    assert!(refused(&b, &a).contains("budget.sut_cpus"));
-    // Sides are letters that other words begin with.
-    let second = dir.path().join("a/2").display().to_string();
-    let said = check::named("2.4 in Apache in A, 2.5 in Basic in B", &a[0], &a[1]);
-    assert_eq!(said, format!("2.4 in Apache in {first}, 2.5 in Basic in {second}"));
-}
-
-#[test]
-fn versions_that_differ_among_runs_are_told() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = made(dir.path());
-    let a = sessions(&run, &dir.path().join("a"), &[1.0, 1.0, 1.0]);
-    let b: Vec<Report> = ["2.2", "2.3", "2.2"]
-        .iter()
-        .enumerate()
-        .map(|(number, version)| {
-            let set = |p: &mut Provenance| {
-                p.run_id = format!("b{number}");
-                p.packages.insert("made-up".to_owned(), (*version).to_owned());
-                let sockets = &mut p.nodes.entry("native/sut".to_owned()).or_default().sockets;
-                sockets.insert("ipv4/tcp_congestion_control".to_owned(), "bbr".to_owned());
-            };
-            let name = format!("b{number}");
-            changed(&run, &dir.path().join(name), |_, p| set(p), |_| true)
-        })
-        .collect();
-    let changes = of_runs(&a, &b, &Options::default()).unwrap().changes;
-    for told in [
-        "made-up is none in A, 2.2 or 2.3 in B",
-        "TCP congestion control of node native/sut is none in A, bbr in B",
-    ] {
-        assert!(changes.iter().any(|change| change == told), "{told}: {changes:?}");
-    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use vtax_units::fact;
 
 use super::{HostDifference, MergeRefusal};
 use crate::Report;
-use crate::compare::{Cause, machine_facts, named, programs, reasons, same_runs};
+use crate::compare::{Cause, machine_facts, named, path, programs, reasons, same_runs};
 
 /// Differences between hosts that are named, at most: a list that scrolls for ever isn't read.
 const MOST_DIFFERENCES: usize = 40;
@@ -42,10 +42,6 @@ pub(super) fn refused(runs: &[Report]) -> Result<Option<MergeRefusal>, StoreErro
         }));
     }
     Ok((!found.is_empty()).then_some(MergeRefusal { reasons: found }))
-}
-
-pub(super) fn path(run: &Report) -> String {
-    run.context.run.path().display().to_string()
 }
 
 /// Cells and measures that only one of two plans has.
