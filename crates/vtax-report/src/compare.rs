@@ -5,6 +5,7 @@
 //! Markdown or a page. docs/compare.md explains it to its users.
 
 mod check;
+mod difference;
 mod html;
 mod junit;
 pub(crate) mod markdown;
@@ -26,7 +27,8 @@ use crate::metric::Info;
 use crate::rows::leads;
 use crate::text::printable;
 pub(crate) use check::{
-    changes, figures_of, hardware, machine_facts, named, one_cell, path, programs, reasons, same_runs, system,
+    changes, figures_of, hardware, machine_facts, one_cell, path, programs, reasons_by_path, same_runs,
+    system,
 };
 pub use model::*;
 pub use runs::Runs;

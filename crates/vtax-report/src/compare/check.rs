@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
 use vtax_plan::model::{Cell, Measure, MeasureKind, Plan};
 use vtax_stats::MIN_TRIALS;
 use vtax_store::StoreError;
 use vtax_store::provenance::{HostFacts, Provenance};
 use vtax_store::record::{JournalEntry, Validity};
-use vtax_units::{fact, shortened};
+use vtax_units::fact;
 
+use super::difference::{Difference, Sides, differences, value};
 use super::runs::Runs;
 use super::{Cause, OnlyIn, Reason};
 use crate::Report;
@@ -20,7 +20,7 @@ use crate::summarise::rejected;
 /// comparable with all others.
 pub(super) fn all_reasons(a: Runs<'_>, b: Runs<'_>) -> Result<Vec<Reason>, StoreError> {
     if !is_of_several(a, b) {
-        return reasons(a.first(), b.first());
+        return reasons(Sides::LETTERS, a.first(), b.first());
     }
     let of_sessions = |text| Reason { cause: Cause::Sessions, text };
     let mut found: Vec<Reason> = same_runs(a.all().chain(b.all())).into_iter().map(of_sessions).collect();
@@ -32,8 +32,7 @@ pub(super) fn all_reasons(a: Runs<'_>, b: Runs<'_>) -> Result<Vec<Reason>, Store
         )));
     }
     for other in others(a, b) {
-        let reasons = reasons(a.first(), other)?.into_iter();
-        found.extend(reasons.map(|r| Reason { text: named(&r.text, a.first(), other), ..r }));
+        found.extend(reasons_by_path(a.first(), other)?);
     }
     Ok(found)
 }
@@ -52,21 +51,6 @@ pub(crate) fn path(run: &Report) -> String {
     run.context.run.path().display().to_string()
 }
 
-/// Says of a difference between two runs in which of them is what, where it only says A and B.
-pub(crate) fn named(text: &str, a: &Report, b: &Report) -> String {
-    [("A", a), ("B", b)].into_iter().fold(text.to_owned(), |text, (side, run)| {
-        let path = path(run);
-        let word = format!(" in {side}");
-        let mut parts = text.split(&word);
-        let first = parts.next().unwrap_or_default().to_owned();
-        parts.fold(first, |text, rest| {
-            // Not what only begins like that, as Apache does.
-            let name = if rest.starts_with(char::is_alphanumeric) { side } else { &path };
-            format!("{text} in {name}{rest}")
-        })
-    })
-}
-
 /// Runs that are there more than once.
 pub(crate) fn same_runs<'a>(runs: impl Iterator<Item = &'a Report>) -> Vec<String> {
     let mut seen: BTreeMap<&str, &Report> = BTreeMap::new();
@@ -79,23 +63,29 @@ pub(crate) fn same_runs<'a>(runs: impl Iterator<Item = &'a Report>) -> Vec<Strin
     found
 }
 
+/// Every reason why these two of several runs can't be compared, machines aside. They are called by their paths.
+pub(crate) fn reasons_by_path(a: &Report, b: &Report) -> Result<Vec<Reason>, StoreError> {
+    reasons(Sides { a: &path(a), b: &path(b) }, a, b)
+}
+
 /// Every reason why B can't be compared with A, machines aside.
-pub(crate) fn reasons(a: &Report, b: &Report) -> Result<Vec<Reason>, StoreError> {
+fn reasons(sides: Sides<'_>, a: &Report, b: &Report) -> Result<Vec<Reason>, StoreError> {
     let mut reasons = Vec::new();
     let (version_a, version_b) = (journal_version(a)?, journal_version(b)?);
     if figures_of(version_a) != figures_of(version_b) {
-        let text = format!("other format: the journal has version {version_a} in A, {version_b} in B");
+        let versions = sides.values(&version_a.to_string(), &version_b.to_string());
+        let text = format!("other format: the journal has version {versions}");
         reasons.push(Reason { cause: Cause::Format, text });
     }
-    reasons.extend(loops(&a.context.data.plan, &b.context.data.plan));
-    let differing = plan_differences(&a.context.data.plan, &b.context.data.plan);
+    reasons.extend(loops(sides, &a.context.data.plan, &b.context.data.plan));
+    let differing = plan_differences(sides, &a.context.data.plan, &b.context.data.plan);
     reasons.extend(
         differing.into_iter().map(|d| Reason { cause: Cause::Plan, text: format!("other plan: {d}") }),
     );
     for (cell, _) in common_cells(&a.context.data.plan, &b.context.data.plan) {
         let (in_a, in_b) = (accelerators(a, cell), accelerators(b, cell));
         if in_a != in_b && !in_a.is_empty() && !in_b.is_empty() {
-            let text = format!("other accelerator: {} ran under {in_a} in A, {in_b} in B", cell.id);
+            let text = format!("other accelerator: {} ran under {}", cell.id, sides.values(&in_a, &in_b));
             reasons.push(Reason { cause: Cause::Accelerator, text });
         }
     }
@@ -140,25 +130,22 @@ fn is_closed(measure: &Measure) -> bool {
 }
 
 /// Open against closed loop: under one name, or because one plan knows only the one kind.
-fn loops(a: &Plan, b: &Plan) -> Vec<Reason> {
+fn loops(sides: Sides<'_>, a: &Plan, b: &Plan) -> Vec<Reason> {
     let word = |closed| if closed { "a closed loop" } else { "an open loop" };
     let reason = |text| Reason { cause: Cause::Loop, text };
     if common_measures(a, b).next().is_none() && !a.measures.is_empty() && !b.measures.is_empty() {
         let closed = |p: &Plan| p.measures.iter().all(is_closed);
         let open = |p: &Plan| !p.measures.iter().any(is_closed);
         if (closed(a) && open(b)) || (open(a) && closed(b)) {
-            return vec![reason(format!(
-                "open against closed loop: only {} in A, {} in B",
-                word(closed(a)),
-                word(closed(b))
-            ))];
+            let kinds = sides.values(word(closed(a)), word(closed(b)));
+            return vec![reason(format!("open against closed loop: only {kinds}"))];
         }
     }
     common_measures(a, b)
         .filter(|(m, n)| is_closed(m) != is_closed(n))
         .map(|(m, n)| {
-            let (in_a, in_b) = (word(is_closed(m)), word(is_closed(n)));
-            reason(format!("open against closed loop: {} is {in_a} in A, {in_b} in B", m.name))
+            let kinds = sides.values(word(is_closed(m)), word(is_closed(n)));
+            reason(format!("open against closed loop: {} is {kinds}", m.name))
         })
         .collect()
 }
@@ -167,7 +154,7 @@ fn loops(a: &Plan, b: &Plan) -> Vec<Reason> {
 ///
 /// Left out: names of the plan, seed, how many repetitions and margin, which change how sure figures are;
 /// labels; whether samples are kept.
-pub(super) fn plan_differences(a: &Plan, b: &Plan) -> Vec<String> {
+pub(super) fn plan_differences(sides: Sides<'_>, a: &Plan, b: &Plan) -> Vec<String> {
     let mut found = Vec::new();
     differences(&value(&a.budget), &value(&b.budget), "budget", &mut found);
     for (m, n) in common_measures(a, b).filter(|(m, n)| is_closed(m) == is_closed(n)) {
@@ -186,7 +173,7 @@ pub(super) fn plan_differences(a: &Plan, b: &Plan) -> Vec<String> {
             found.push(Difference { path: format!("repeat.trials of {}", m.name), a, b });
         }
     }
-    let mut texts: Vec<String> = found.iter().map(Difference::text).collect();
+    let mut texts: Vec<String> = found.iter().map(|difference| difference.text(sides)).collect();
 
     // The same difference in many cells is said once.
     let mut of_cells: BTreeMap<Difference, Vec<&str>> = BTreeMap::new();
@@ -207,7 +194,7 @@ pub(super) fn plan_differences(a: &Plan, b: &Plan) -> Vec<String> {
     }
     texts.extend(of_cells.iter().map(|(difference, ids)| {
         let scope = if ids.len() == cells { "*".to_owned() } else { ids.join(", ") };
-        format!("cells[{scope}].{}", difference.text())
+        format!("cells[{scope}].{}", difference.text(sides))
     }));
     texts
 }
@@ -227,7 +214,8 @@ pub(crate) fn one_cell(a: &Plan, b: &Plan, (cell, measure): (&str, &str), compar
     if a.measures.len() != b.measures.len() {
         return vec![format!("it has no measure {measure}")];
     }
-    loops(&a, &b).into_iter().map(|reason| reason.text).chain(plan_differences(&a, &b)).collect()
+    let loops = loops(Sides::LETTERS, &a, &b).into_iter().map(|reason| reason.text);
+    loops.chain(plan_differences(Sides::LETTERS, &a, &b)).collect()
 }
 
 /// The plan with one cell and one measure; of tests the measure that they are of.
@@ -243,76 +231,34 @@ fn reduced(plan: &Plan, cell: &str, measure: &str, compared: bool) -> Plan {
 /// What tells the hardware of two machines apart.
 pub(crate) fn hardware(a: &HostFacts, b: &HostFacts) -> Vec<String> {
     let soft = |difference: &String| SOFT.iter().any(|name| difference.starts_with(name));
-    machine(a, b).into_iter().filter(|difference| !soft(difference)).collect()
+    machine(Sides::LETTERS, a, b).into_iter().filter(|difference| !soft(difference)).collect()
 }
 
 /// What else of the machine differs.
 pub(crate) fn system(a: &HostFacts, b: &HostFacts) -> Vec<String> {
     let soft = |difference: &String| SOFT.iter().any(|name| difference.starts_with(name));
-    machine(a, b).into_iter().filter(soft).collect()
+    machine(Sides::LETTERS, a, b).into_iter().filter(soft).collect()
 }
 
 /// Facts of a machine that a new version or a setting changes.
 const SOFT: [&str; 2] = ["kernel", "frequency governor"];
 
-/// A path with its values in A and B.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Difference {
-    path: String,
-    a: String,
-    b: String,
-}
-
-impl Difference {
-    fn text(&self) -> String {
-        format!("{} is {} in A, {} in B", self.path, self.a, self.b)
-    }
-}
-
-/// Plans are made of strings, finite numbers and maps with string keys: this can't fail.
-fn value(part: &impl serde::Serialize) -> Value {
-    serde_json::to_value(part).unwrap_or_default()
-}
-
-fn differences(a: &Value, b: &Value, path: &str, found: &mut Vec<Difference>) {
-    match (a, b) {
-        (Value::Object(x), Value::Object(y)) => {
-            let keys: BTreeSet<&String> = x.keys().chain(y.keys()).collect();
-            for key in keys {
-                let of = |o: &serde_json::Map<String, Value>| o.get(key).cloned().unwrap_or(Value::Null);
-                differences(&of(x), &of(y), &format!("{path}.{key}"), found);
-            }
-        }
-        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
-            for (i, (x, y)) in x.iter().zip(y).enumerate() {
-                differences(x, y, &format!("{path}[{i}]"), found);
-            }
-        }
-        _ if a == b => {}
-        _ => found.push(Difference { path: path.to_owned(), a: short(a), b: short(b) }),
-    }
-}
-
-fn short(value: &Value) -> String {
-    const WIDTH: usize = 60;
-    let text = match value {
-        Value::Null => "not given".to_owned(),
-        other => other.to_string(),
-    };
-    shortened(&text, WIDTH)
-}
-
 /// What tells the machines of these runs apart; each difference once.
 pub(super) fn machines(a: Runs<'_>, b: Runs<'_>) -> Vec<String> {
-    of_all(a, b, |first, other| machine(&first.provenance.host, &other.provenance.host))
+    of_all(a, b, |sides, first, other| machine(sides, &first.provenance.host, &other.provenance.host))
 }
 
 /// What differs between the first run of A and each other one; each difference once. Where a side has several runs they are named.
-fn of_all(a: Runs<'_>, b: Runs<'_>, differences: impl Fn(&RunData, &RunData) -> Vec<String>) -> Vec<String> {
+fn of_all(
+    a: Runs<'_>,
+    b: Runs<'_>,
+    differences: impl Fn(Sides<'_>, &RunData, &RunData) -> Vec<String>,
+) -> Vec<String> {
     let mut found = Vec::new();
     for other in others(a, b) {
-        for text in differences(a.data(), &other.context.data) {
-            let text = if is_of_several(a, b) { named(&text, a.first(), other) } else { text };
+        let paths = (path(a.first()), path(other));
+        let sides = if is_of_several(a, b) { Sides { a: &paths.0, b: &paths.1 } } else { Sides::LETTERS };
+        for text in differences(sides, a.data(), &other.context.data) {
             if !found.contains(&text) {
                 found.push(text);
             }
@@ -322,10 +268,9 @@ fn of_all(a: Runs<'_>, b: Runs<'_>, differences: impl Fn(&RunData, &RunData) -> 
 }
 
 /// What tells two machines apart, as far as it moves figures.
-fn machine(a: &HostFacts, b: &HostFacts) -> Vec<String> {
-    let named = |facts: [(&str, String); 7]| facts.map(|(name, text)| (name.to_owned(), text));
-    let pairs = named(machine_facts(a)).into_iter().zip(machine_facts(b));
-    differing(pairs.map(|((name, x), (_, y))| (name, x, y)))
+fn machine(sides: Sides<'_>, a: &HostFacts, b: &HostFacts) -> Vec<String> {
+    let pairs = machine_facts(a).into_iter().zip(machine_facts(b));
+    sides.differing(pairs.map(|((name, x), (_, y))| (name.to_owned(), x, y)))
 }
 
 /// A machine as far as it moves figures: what each fact is called, and what it is.
@@ -356,8 +301,8 @@ pub(super) fn warnings(a: Runs<'_>, b: Runs<'_>, machine: &[String]) -> Vec<Stri
             machine.join("; ")
         ));
     }
-    let limits = of_all(a, b, |first, other| {
-        differing_maps(&first.provenance.limits, &other.provenance.limits, "none")
+    let limits = of_all(a, b, |sides, first, other| {
+        sides.differing_maps(&first.provenance.limits, &other.provenance.limits)
     });
     if !limits.is_empty() {
         warnings.push(format!("Budgets were kept by other means: {}.", limits.join("; ")));
@@ -371,17 +316,19 @@ pub(super) fn warnings(a: Runs<'_>, b: Runs<'_>, machine: &[String]) -> Vec<Stri
             warnings.push(format!("Run {name} is not complete: trials are missing."));
         }
     }
-    warnings
-        .extend(of_all(a, b, |first, other| other_margin(&first.plan, &other.plan).into_iter().collect()));
+    warnings.extend(of_all(a, b, |sides, first, other| {
+        other_margin(sides, &first.plan, &other.plan).into_iter().collect()
+    }));
     warnings
 }
 
 /// That the margins differ, and that each run chose its trials by its own: one in which the level changes by less is steady enough.
-fn other_margin(a: &Plan, b: &Plan) -> Option<String> {
+fn other_margin(sides: Sides<'_>, a: &Plan, b: &Plan) -> Option<String> {
     if a.margin == b.margin {
         return None;
     }
-    let mut text = format!("The margin is {} in A and {} in B; that of A was used.", a.margin, b.margin);
+    let margins = sides.values(&a.margin.to_string(), &b.margin.to_string());
+    let mut text = format!("The margin is {margins}; that of A was used.");
     let judged = |m: &Measure| matches!(m.kind, MeasureKind::Latency(_) | MeasureKind::Throughput(_));
     if common_measures(a, b).any(|(m, _)| judged(m)) {
         text.push_str(
@@ -413,12 +360,12 @@ pub(super) fn all_changes(a: Runs<'_>, b: Runs<'_>) -> Vec<String> {
         let joined = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>().join(" or ");
         found.into_iter().map(|(name, versions)| (name, joined(versions))).collect()
     };
-    differing_maps(&all(a), &all(b), "none")
+    Sides::LETTERS.differing_maps(&all(a), &all(b))
 }
 
 /// What differs between the runs and may be what makes the difference.
 pub(crate) fn changes(a: &Provenance, b: &Provenance) -> Vec<String> {
-    differing_maps(&programs(a), &programs(b), "none")
+    Sides::LETTERS.differing_maps(&programs(a), &programs(b))
 }
 
 /// The programs that took part, each with its version, and how nodes send.
@@ -443,16 +390,6 @@ pub(crate) fn programs(p: &Provenance) -> BTreeMap<String, String> {
     }
     facts.insert("distribution".to_owned(), p.host.distribution.clone());
     facts
-}
-
-fn differing_maps(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>, none: &str) -> Vec<String> {
-    let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    let of = |map: &BTreeMap<String, String>, name: &String| map.get(name).map_or(none, |v| v).to_owned();
-    differing(names.into_iter().map(|n| (n.clone(), of(a, n), of(b, n))))
-}
-
-fn differing(facts: impl Iterator<Item = (String, String, String)>) -> Vec<String> {
-    facts.filter(|(_, x, y)| x != y).map(|(name, x, y)| format!("{name} is {x} in A, {y} in B")).collect()
 }
 
 /// Cells and measures of one plan only.

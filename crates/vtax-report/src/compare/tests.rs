@@ -276,7 +276,7 @@ fn another_margin_is_told_with_what_came_of_it() {
         let b = changed(&run, &dir.path().join(name), setup, |_| true);
         compare(&a, &b, &Options::default()).unwrap().warnings.concat()
     };
-    let told = "The margin is 5% in A and 2% in B; that of A was used.";
+    let told = "The margin is 5% in A, 2% in B; that of A was used.";
     let chosen = "so trials of latency and throughput were chosen by another rule in each.";
     let all = with("all", 3);
     assert!(all.contains(told) && all.contains(chosen), "{all}");

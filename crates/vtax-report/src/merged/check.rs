@@ -8,7 +8,7 @@ use vtax_units::fact;
 
 use super::{HostDifference, MergeRefusal};
 use crate::Report;
-use crate::compare::{Cause, machine_facts, named, path, programs, reasons, same_runs};
+use crate::compare::{Cause, machine_facts, path, programs, reasons_by_path, same_runs};
 
 /// Differences between hosts that are named, at most: a list that scrolls for ever isn't read.
 const MOST_DIFFERENCES: usize = 40;
@@ -25,9 +25,8 @@ pub(super) fn refused(runs: &[Report]) -> Result<Option<MergeRefusal>, StoreErro
     }
     let Some((first, others)) = runs.split_first() else { return Ok(None) };
     for other in others {
-        for reason in reasons(first, other)? {
-            found.push((Some(reason.cause), named(&reason.text, first, other)));
-        }
+        let reasons = reasons_by_path(first, other)?.into_iter();
+        found.extend(reasons.map(|reason| (Some(reason.cause), reason.text)));
         if other.context.data.plan.margin != first.context.data.plan.margin {
             let margin = |run: &Report| format!("{} in {}", run.context.data.plan.margin, path(run));
             let text = format!("other plan: the margin is {}, {}", margin(first), margin(other));
