@@ -46,6 +46,9 @@ pub enum LabError {
         /// The limit, such as `memory`.
         what: &'static str,
     },
+    /// What was being built was to be given up.
+    #[error("asked to stop before the testbed stood")]
+    Stopped,
     /// No guest was prepared, so there is nothing to boot.
     #[error("virtual machine {node}: no guest kernel was prepared for this lab")]
     NoGuest {

@@ -20,6 +20,7 @@ use crate::node::Node;
 use crate::nodes::{self, Network};
 use crate::scratch::Scratch;
 use crate::spec::NodeSpec;
+use crate::stop::StopFlag;
 
 /// How nodes are kept apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub struct LabOptions {
     pub host_network: Option<Arc<NetNs>>,
     /// What opens streams to other hosts; `None`: there are none.
     pub streams: Option<Arc<dyn Streams>>,
+    /// Raised where testbeds that are being built are to be given up.
+    pub stop: StopFlag,
 }
 
 impl LabOptions {
@@ -64,6 +67,7 @@ impl LabOptions {
             guest_template: None,
             host_network: None,
             streams: None,
+            stop: StopFlag::default(),
         }
     }
 }
@@ -127,6 +131,11 @@ impl Lab {
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Raised where what is being built is to be given up.
+    pub(crate) const fn stop(&self) -> &StopFlag {
+        &self.options.stop
     }
 
     /// Control groups of the run.

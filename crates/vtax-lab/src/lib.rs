@@ -31,6 +31,7 @@ mod program;
 mod remote;
 mod scratch;
 mod spec;
+mod stop;
 mod testbed;
 
 pub use attachment::Attachment;
@@ -45,4 +46,5 @@ pub use node::{Ender, Hypervisor, Node};
 pub use nodes::protected::unprotectable;
 pub use path::{Capture, CaptureCounts, CaptureSide, PathSwitch, RoutedSetup};
 pub use spec::{CpuHalf, DiskSpec, NodeSpec, SharedMemorySpec, Slot, SutCpus, SutSpec, TestbedSpec};
+pub use stop::StopFlag;
 pub use testbed::{Sut, Testbed};

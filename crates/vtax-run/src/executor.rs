@@ -66,6 +66,7 @@ impl LabExecutor {
         let mut provisions = Provisions::default();
         let mut guests = Guests::prepare(plan, pairs, &mut provisions, observer);
         options.guest_template = guests.template.clone();
+        options.stop = stop.flag();
         let mut notes = std::mem::take(&mut guests.notes);
         notes.extend(skipped(plan));
         notes.extend(vtax_plan::estimate::left_out(plan));

@@ -305,6 +305,12 @@ impl Vm {
         }
     }
 
+    /// True until the guest's agent opens its end of the stream, or QEMU ends.
+    #[must_use]
+    pub fn is_booting(&self) -> bool {
+        *lock(&self.agent_port.state) == PortState::Closed
+    }
+
     /// The stream to the guest's agent. It ends when QEMU ends. All copies are one stream.
     ///
     /// # Errors

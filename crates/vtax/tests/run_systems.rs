@@ -2,9 +2,12 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use vtax_sys::require::{Need, installed, need};
+use vtax_testkit::runs::phase;
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -254,6 +257,42 @@ fn more_systems_than_memory_are_refused_before_anything_is_started() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("60 systems of at least 16MiB need 960MiB of memory"), "{text}");
+}
+
+/// Ctrl-C is answered while systems stand one after the other, minutes apart.
+#[test]
+fn a_run_ends_between_the_starts_of_two_systems() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let (file, out) = (directory.path().join("plan.yaml"), directory.path().join("run"));
+    std::fs::write(&file, PLAN).expect("written");
+    let changes = [
+        "baseline={environment: native, count: 2}",
+        "environments={native: {count: 2}}",
+        "consolidation.start=10min",
+    ];
+    let mut command = Command::new(VTAX);
+    command.arg("run").args(changes.iter().flat_map(|change| ["--set", change]));
+    let mut run = command.args([&file, Path::new("--out"), &out]).spawn().expect("vtax starts");
+    let until = Instant::now() + Duration::from_secs(120);
+    let mut asked = false;
+    let status = loop {
+        if let Some(status) = run.try_wait().expect("a child") {
+            break status;
+        }
+        if !asked && phase(&out).as_deref() == Some("building the testbed") {
+            kill_process(Pid::from_child(&run), Signal::INT).expect("it runs");
+            asked = true;
+        }
+        if Instant::now() > until {
+            run.kill().expect("it runs");
+            panic!("no end; asked: {asked}, phase: {:?}", phase(&out));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(asked && status.code() == Some(130), "{status}");
 }
 
 /// The services of a plan: vtax's own web server as a command, which ends by itself after a second on the neighbour. Its

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use vtax_plan::model::{Addressing, EnvironmentKind, NetPath, StartOrder, VmOptions, Wiring};
@@ -21,6 +20,7 @@ use crate::node::Node;
 use crate::nodes::protected::{self, ProtectedVm};
 use crate::ovs::Ovs;
 use crate::spec::NodeSpec;
+use crate::stop::StopFlag;
 
 /// What has to be said of every user-mode Linux.
 const UML: &str = "user-mode Linux is no virtual machine: it has one CPU, takes each system call by ptrace, at some \
@@ -110,7 +110,7 @@ pub(super) fn build_on(
     let mut suts: Vec<Placed> = Vec::with_capacity(site.suts.len());
     for number in 0..site.suts.len() {
         if let Some(before) = suts.last() {
-            await_turn(site.spec.start, before)?;
+            await_turn(site.spec.start, before, site.lab.stop())?;
         }
         suts.push(plug_sut(site, number, (&mut fabric, switches.far()), far)?);
     }
@@ -143,18 +143,21 @@ pub(super) fn shared(path: &NetPath) -> LinkProperties {
 }
 
 /// Waits until the next system may start: after the one before, in a row.
-fn await_turn(order: StartOrder, before: &Placed) -> Result<()> {
+fn await_turn(order: StartOrder, before: &Placed, stop: &StopFlag) -> Result<()> {
     match order {
         StartOrder::Together => {}
-        StartOrder::Gap(gap) => thread::sleep(gap.into()),
+        StartOrder::Gap(gap) => stop.pause(gap.into()),
         StartOrder::OneByOne => {
-            let until = Instant::now() + BOOT_WITHIN;
             // What isn't a virtual machine is up at once.
-            let booted = before.node.ask_vm(|vm| vm.wait_ready(until)).unwrap_or(Ok(()));
+            let booted = before.node.ask_vm(|vm| {
+                stop.pause_while(BOOT_WITHIN, || vm.is_booting());
+                if stop.is_raised() { Ok(()) } else { vm.wait_ready(Instant::now()) }
+            });
+            let booted = booted.unwrap_or(Ok(()));
             booted.map_err(|source| LabError::Vm { node: before.node.name().to_owned(), source })?;
         }
     }
-    Ok(())
+    if stop.is_raised() { Err(LabError::Stopped) } else { Ok(()) }
 }
 
 /// The client's side of the path.
