@@ -159,15 +159,22 @@ impl Client {
         }
     }
 
-    /// Brings the node's interfaces up; what its kernel says of each. A guest takes over what sockets begin with here.
+    /// Brings the node's interfaces up; what its kernel says of each. A guest takes over what sockets begin with on this host.
     ///
     /// # Errors
     /// [`AgentError`] where the agent refuses, is gone, or doesn't answer in time.
     pub fn configure_network(&self, interfaces: Vec<InterfaceSetup>) -> Result<Configured, AgentError> {
         let within = network::longest(&interfaces) + PROMPT;
-        let request = Request::ConfigureNetwork { interfaces, sockets: sysctl::sockets() };
+        let request = Request::ConfigureNetwork { interfaces, sockets: sysctl::of_host() };
         match self.call(&request, within)?.0 {
-            Reply::Configured(configured) => Ok(configured),
+            Reply::Configured(mut configured) => {
+                // A node with this host's kernel may not see what it has in common with the host. One with a lease is on another
+                // host.
+                if self.beating.is_none() {
+                    sysctl::add_common(&mut configured.sockets);
+                }
+                Ok(configured)
+            }
             _ => Err(self.confused(&request)),
         }
     }

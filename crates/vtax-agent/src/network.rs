@@ -11,6 +11,7 @@ use vtax_sys::{SysError, ethtool, sysctl};
 use vtax_units::Nanos;
 
 use crate::dhcp::{self, DhcpError};
+use crate::guest;
 use crate::message::{CardFacts, FindInterface, InterfaceSetup, Lease, Route};
 
 /// A guest's driver may still be probing when the agent is asked.
@@ -205,7 +206,8 @@ fn facts(name: &str) -> CardFacts {
         interface: name.to_owned(),
         driver: ethtool::driver(name).unwrap_or_default(),
         offloads: on.map(|offload| offload.word().to_owned()).collect(),
-        queues: queues(name),
+        // Only a guest's card can have several. A node on the host sees the host's `/sys`, where another card may have this name.
+        queues: if guest::is_first() { queues(name) } else { 1 },
         moderation: None,
         lease: None,
     }
@@ -295,6 +297,16 @@ fn fits(link: &Link, find: &FindInterface) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// This process is no guest: what it finds in `/sys` by a name is a card of the host's, whose queues aren't the node's.
+    #[test]
+    fn a_node_on_the_host_has_no_queues_of_the_hosts_cards() {
+        let names = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+        let names: Vec<String> = names.map(|card| card.file_name().to_string_lossy().into_owned()).collect();
+        for name in names.iter().map(String::as_str).chain(["vtax-none"]) {
+            assert_eq!(facts(name).queues, 1, "{name}");
+        }
+    }
 
     /// Whoever asks for them gives up after this, and would say that the agent is silent instead of what it found.
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use vtax_load::Step;
 use vtax_probe::{Probe, Sampler, Scope, Snapshot};
 use vtax_sys::clock::unix_time;
+use vtax_sys::sched::allowed_cpu_count;
 use vtax_sys::sync::lock;
 use vtax_sys::{chain, sysctl};
 use vtax_units::Nanos;
@@ -138,7 +139,7 @@ fn facts() -> NodeFacts {
     NodeFacts {
         version: PROTOCOL_VERSION,
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        cpus: allowed_cpu_count(),
         memory_bytes,
         machine: machine(),
         sockets: sysctl::sockets(),
@@ -184,6 +185,14 @@ mod tests {
     use vtax_units::CpuSet;
 
     use super::*;
+
+    /// A quota of CPU time is seen natively alone: an agent that took it for CPUs would give a native service fewer workers than
+    /// the same one in a guest.
+    #[test]
+    fn a_node_has_the_cpus_that_it_may_run_on() {
+        let allowed = vtax_sys::sched::allowed_cpus().expect("the kernel tells");
+        assert_eq!(facts().cpus as usize, allowed.len());
+    }
 
     /// What an agent does itself, as tests of its own disk, is part of what its node used, whether it has a PID namespace or not.
     #[test]

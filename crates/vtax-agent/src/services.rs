@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use vtax_plan::model::Service;
 use vtax_service::{Notice, RunningService, StartContext};
 use vtax_sys::chain;
+use vtax_sys::sched::allowed_cpu_count;
 use vtax_sys::sync::lock;
 
 use crate::message::{Event, Provisioning, ServiceId, ServiceReady};
@@ -55,7 +56,7 @@ impl Services {
         let context = StartContext {
             address,
             directory: self.role.directory.join(format!("{}-{count}", service.name)),
-            cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+            cpus: allowed_cpu_count(),
             vtax: PathBuf::from("/proc/self/exe"),
             die_with_starter: !self.role.init,
             prepared: provisioning.prepared.clone(),

@@ -1,6 +1,7 @@
 //! Who gets which CPUs, and what is really enforced.
 
 use vtax_plan::model::Budget;
+use vtax_sys::sched;
 use vtax_units::{Bytes, CpuSet, counted};
 
 use crate::spec::{CpuHalf, SutCpus};
@@ -64,6 +65,23 @@ pub fn allocate(allowed: &CpuSet, budget: &Budget, siblings: impl Fn(usize) -> C
         );
     }
     Allocation { sut, client, shared: false, notes }
+}
+
+/// What a quota of CPU time does to a run; `None` where there is none.
+pub(crate) fn quota_note() -> Option<String> {
+    // The smaller of what affinity and a quota leave, in whole CPUs.
+    let time = std::thread::available_parallelism().ok()?;
+    throttled(time.get(), sched::allowed_cpus().ok()?.len())
+}
+
+fn throttled(time: usize, allowed: usize) -> Option<String> {
+    (time < allowed).then(|| {
+        format!(
+            "a CPU quota gives vtax the time of {} while it may run on {allowed}: client and systems under test share \
+             it, and the kernel stops all of them together whenever it is used up",
+            counted(time, "CPU")
+        )
+    })
 }
 
 impl Allocation {
@@ -192,6 +210,14 @@ mod tests {
 
     fn set(text: &str) -> CpuSet {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_quota_of_cpu_time_is_told_where_there_is_one() {
+        assert_eq!(throttled(4, 4), None);
+        let told = throttled(1, 4).unwrap();
+        assert!(told.contains("the time of 1 CPU while it may run on 4"), "{told}");
+        assert!(throttled(2, 4).unwrap().contains("2 CPUs"));
     }
 
     fn alone(cpu: usize) -> CpuSet {

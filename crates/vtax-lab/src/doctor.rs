@@ -18,6 +18,7 @@ use vtax_sys::netlink::{
 use vtax_sys::{NetNs, SysError, chain, sched, tap};
 use vtax_units::{Bytes, CpuSet};
 
+use crate::budget::quota_note;
 use crate::error::LabError;
 use crate::lab::{Isolation, Lab, LabOptions};
 use crate::scratch::Scratch;
@@ -90,7 +91,17 @@ fn cpus() -> Check {
             format!("CPU {cpus}: load generator and system under test share it"),
             "give this host a second CPU",
         ),
-        Ok(cpus) => Check::ok(name, format!("{} may be used: {cpus}", cpus.len())),
+        Ok(cpus) => {
+            let found = format!("{} may be used: {cpus}", cpus.len());
+            match quota_note() {
+                None => Check::ok(name, found),
+                Some(quota) => {
+                    let fix =
+                        "start vtax in a control group without one (`cpu.max`, in v1 `cpu.cfs_quota_us`)";
+                    Check::degraded(name, format!("{found}; {quota}"), fix)
+                }
+            }
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use vtax_units::Bytes;
 use vtax_vm::{GuestTemplate, Uml};
 
 use crate::agent_program::AgentProgram;
+use crate::budget::quota_note;
 use crate::container::Containers;
 use crate::error::{LabError, Result, While};
 use crate::fabric::{Fabric, Switch, UmlPort, VmPort};
@@ -104,6 +105,7 @@ impl Lab {
                 notes.push("control groups are not used: CPUs by affinity, memory not limited".to_owned())
             }
         }
+        notes.extend(quota_note());
         if options.isolation == Isolation::Namespaces {
             let what = || "prepare the lab's network".to_owned();
             // No packets of the host's own on the lab's bridge.

@@ -16,6 +16,7 @@ use crate::error::{LabError, Result, While};
 use crate::fabric::Fabric;
 use crate::lab::Lab;
 use crate::node::Node;
+use crate::nodes;
 use crate::path::{self, Built, Cable, Capture, End, PathParts, PathSwitch, Placed, RoutedSetup, Site};
 use crate::spec::{DiskSpec, NodeSpec, SharedMemorySpec, Slot, SutCpus, TestbedSpec};
 
@@ -342,9 +343,9 @@ impl Lab {
             notes,
         };
         let by_path = site.lab.has_namespaces() || path::is_elsewhere(&spec.path.kind);
-        let built = if by_path { path::build(&mut site)? } else { on_loopback(&mut site)? };
+        let mut built = if by_path { path::build(&mut site)? } else { on_loopback(&mut site)? };
         let mut notes = site.notes;
-        notes.extend(limits_notes(&built.suts));
+        notes.extend(limits_notes(&built.suts).into_iter().chain(stray_threads(&mut built)));
         Ok(Testbed { shared_memory, ..testbed(spec, built, sets, (allocation, notes)) })
     }
 
@@ -428,6 +429,15 @@ fn on_loopback(site: &mut Site<'_>) -> Result<Built> {
         parts,
         fabric: None,
     })
+}
+
+/// Sees whether threads of the kernel work for guests on any CPU; what has to be said of it.
+fn stray_threads(built: &mut Built) -> Vec<String> {
+    let suts = built.suts.iter().map(|placed| &placed.node);
+    let all = std::iter::once(&built.client).chain(&built.generators).chain(&built.routers).chain(suts);
+    let notes: Vec<String> = all.filter_map(nodes::vm::vhost_strays).collect();
+    built.parts.on_any_cpu |= !notes.is_empty();
+    notes
 }
 
 /// What isn't held by a control group although it should be.

@@ -53,8 +53,8 @@ impl Guests {
     pub(crate) fn without_driver(&self, cell: &Cell) -> Option<String> {
         let (card, template) = (cell.environment.kind.nic()?, self.template.as_ref()?);
         if cell.environment.kind.tuning().vhost == Vhost::On && !template.vhost() {
-            let why = "`nic_vhost: on` needs `/dev/vhost-net` (`sudo modprobe vhost_net`) and guests on KVM; `auto` uses \
-                       them where they are";
+            let why = "`nic_vhost: on` needs `/dev/vhost-net`, which this user may open (`sudo modprobe vhost_net`), and \
+                       guests on KVM; `auto` uses them where they are";
             return Some(why.to_owned());
         }
         let kernel = template.kernel();

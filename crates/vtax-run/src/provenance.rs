@@ -144,7 +144,7 @@ pub fn host() -> HostFacts {
         architecture: uname.machine().to_string_lossy().into_owned(),
         distribution: field("/etc/os-release", "PRETTY_NAME", '=').unwrap_or_default(),
         cpu_model: field("/proc/cpuinfo", "model name", ':').unwrap_or_default(),
-        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        cpus: vtax_sys::sched::allowed_cpu_count(),
         threads_per_core: threads_per_core(),
         memory_bytes: field("/proc/meminfo", "MemTotal", ':')
             .and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok())

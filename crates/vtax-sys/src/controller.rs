@@ -153,6 +153,8 @@ pub(crate) fn start_known_controller(
     let (front, life) = pipe_with(PipeFlags::CLOEXEC).context("open", "pipe")?;
     let (report_in, report_out) = pipe_with(PipeFlags::CLOEXEC).context("open", "pipe")?;
     let host_network = NetNs::current()?;
+    // The controller is a copy of this process, and its own network namespace may not show all of them.
+    crate::sysctl::remember();
     let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let mut kinds = Namespaces::NODE;
     if options.user_namespace {

@@ -30,6 +30,13 @@ pub fn allowed_cpus() -> Result<CpuSet> {
     rustix::thread::sched_getaffinity(None).map(|s| from_kernel_set(&s)).context("get CPUs of", "this thread")
 }
 
+/// How many CPUs this thread may run on, at least one. A quota of CPU time (`cpu.max` of a control group) takes none of them:
+/// native nodes see it and guests don't, and all are to have the same number of workers.
+#[must_use]
+pub fn allowed_cpu_count() -> u32 {
+    allowed_cpus().map_or(1, |cpus| cpus.len().max(1) as u32)
+}
+
 /// Binds this thread, and those it starts from now on, to `cpus`.
 ///
 /// # Errors
@@ -244,6 +251,7 @@ mod tests {
     fn this_process_may_run_somewhere() {
         let cpus = allowed_cpus().unwrap();
         assert!(!cpus.is_empty());
+        assert_eq!(allowed_cpu_count() as usize, cpus.len());
         assert!(!cpus_of(i32::try_from(std::process::id()).unwrap()).unwrap().is_empty());
     }
 

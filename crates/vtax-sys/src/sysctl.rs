@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::OnceLock;
 
 use vtax_units::fact;
 
@@ -25,6 +26,43 @@ const SOCKETS: [&str; 7] = [
     "core/rmem_max",
     "core/wmem_max",
 ];
+
+/// What the names of those begin with that are the same in all network namespaces of a kernel. Before Linux 6.11 (its commit
+/// 19249c0724f2) only the first namespace shows them.
+const COMMON: &str = "core/";
+
+/// What [`remember`] found. A fork has it too; a program that is started anew hasn't.
+static HOST: OnceLock<Sockets> = OnceLock::new();
+
+/// Keeps what sockets of this thread's network namespace begin with, for [`of_host`] and [`add_common`] in this process and its
+/// forks. [`start_controller`](crate::controller::start_controller) calls it while it is still in the host's namespace; what was
+/// kept first stays.
+pub fn remember() {
+    HOST.get_or_init(sockets);
+}
+
+/// What sockets begin with on this host: as [`sockets`], and where this namespace doesn't show what all have in common, as it was
+/// [remembered](remember).
+#[must_use]
+pub fn of_host() -> Sockets {
+    let mut known = sockets();
+    add_common(&mut known);
+    known
+}
+
+/// Adds what all network namespaces of this host have in common to what one of them shows. It is no business of a kernel of its
+/// own, as a guest's; that one shows its first namespace everything, so nothing is added.
+pub fn add_common(shown: &mut Sockets) {
+    if let Some(host) = HOST.get() {
+        fill_in(shown, host);
+    }
+}
+
+fn fill_in(shown: &mut Sockets, host: &Sockets) {
+    for (setting, value) in host.iter().filter(|(setting, _)| setting.starts_with(COMMON)) {
+        shown.entry(setting.clone()).or_insert_with(|| value.clone());
+    }
+}
 
 /// What sockets of this thread's network namespace begin with, as far as it can be read.
 #[must_use]
@@ -111,6 +149,48 @@ mod tests {
         // What isn't among them is no business of a node's.
         take_over(&BTreeMap::from([("ipv4/ip_forward".to_owned(), "no number".to_owned())]));
         assert_eq!(sockets(), now);
+    }
+
+    fn settings(of: &[(&str, &str)]) -> Sockets {
+        of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    /// Before Linux 6.11 a namespace shows nothing below `core`; its sockets begin with the host's all the same.
+    #[test]
+    fn what_a_namespace_does_not_show_is_the_hosts() {
+        let host = settings(&[
+            ("core/rmem_max", "212992"),
+            ("core/wmem_max", "4194304"),
+            ("ipv4/tcp_rmem", "1 2 3"),
+        ]);
+        let mut shown = settings(&[("ipv4/tcp_rmem", "4 5 6")]);
+        fill_in(&mut shown, &host);
+        let expected =
+            [("core/rmem_max", "212992"), ("core/wmem_max", "4194304"), ("ipv4/tcp_rmem", "4 5 6")];
+        assert_eq!(shown, settings(&expected));
+    }
+
+    #[test]
+    fn what_a_kernel_shows_stays_and_what_is_each_namespaces_own_is_not_added() {
+        let host = settings(&[("core/rmem_max", "212992"), (fact::CONGESTION_CONTROL, "bbr")]);
+        let guest = settings(&[("core/rmem_max", "1048576")]);
+        let mut shown = guest.clone();
+        fill_in(&mut shown, &host);
+        assert_eq!(shown, guest);
+    }
+
+    #[test]
+    fn what_is_remembered_first_stays() {
+        remember();
+        let first = HOST.get().cloned();
+        assert!(first.is_some());
+        remember();
+        assert_eq!(HOST.get().cloned(), first);
+        let mut nothing = Sockets::new();
+        add_common(&mut nothing);
+        assert!(nothing.keys().all(|setting| setting.starts_with(COMMON)), "{nothing:?}");
+        let common = first.unwrap_or_default().into_keys().filter(|setting| setting.starts_with(COMMON));
+        assert_eq!(nothing.into_keys().collect::<Vec<_>>(), common.collect::<Vec<_>>());
     }
 
     #[test]

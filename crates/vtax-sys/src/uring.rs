@@ -67,12 +67,13 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// The kernel has no io_uring or forbids it (`kernel.io_uring_disabled`), or there is no memory.
+    /// The kernel has no io_uring, one of before Linux 5.11, or forbids it (`kernel.io_uring_disabled`), or there is no memory.
     pub fn new(files: Vec<OwnedFd>, slots: u16, slot_bytes: usize) -> Result<Self> {
         let slots = slots.max(1);
         let slot_bytes = slot_bytes.max(1).next_multiple_of(4096);
         let ring = build(u32::from(slots).next_power_of_two())
             .context("set up", "io_uring (kernel.io_uring_disabled?)")?;
+        can_wait(ring.params().is_feature_ext_arg())?;
         let memory = Aligned::new(slot_bytes * usize::from(slots))?;
         let buffers: Vec<libc::iovec> = (0..usize::from(slots))
             .map(|slot| libc::iovec {
@@ -190,6 +191,17 @@ impl Ring {
     }
 }
 
+/// Refuses an io_uring whose waits can't end in time, as before Linux 5.11 (`IORING_FEAT_EXT_ARG`): the kernel would refuse the
+/// first of them, in the middle of a trial.
+fn can_wait(in_time: bool) -> Result<()> {
+    if in_time {
+        return Ok(());
+    }
+    let feature =
+        "io_uring whose waits end in time, which Linux has since 5.11; `engine: psync` does without";
+    Err(SysError::NoFeature { feature, source: Errno::OPNOTSUPP.into() })
+}
+
 /// Without interrupts of the running thread where the kernel can (6.1 and later), else as an older one does.
 fn build(entries: u32) -> std::io::Result<IoUring> {
     IoUring::builder()
@@ -297,6 +309,15 @@ mod tests {
         for slot in 0..4 {
             assert!(ring.buffer(slot).iter().all(|byte| *byte == 4 - slot as u8));
         }
+    }
+
+    #[test]
+    fn an_io_uring_that_is_too_old_is_refused_with_a_way_out() {
+        assert!(can_wait(true).is_ok());
+        let refused = can_wait(false).unwrap_err();
+        assert_eq!(refused.errno(), Some(libc::EOPNOTSUPP));
+        let said = refused.to_string();
+        assert!(said.contains("since 5.11") && said.contains("`engine: psync`"), "{said}");
     }
 
     #[test]

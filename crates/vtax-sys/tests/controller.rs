@@ -15,7 +15,7 @@ use vtax_sys::mountinfo::{Mounted, mounts};
 use vtax_sys::require::{Need, need};
 use vtax_sys::signals::SignalFd;
 use vtax_sys::spawn::Spawn;
-use vtax_sys::{Namespaces, NetNs, PidFd, ProcessExit};
+use vtax_sys::{Namespaces, NetNs, PidFd, ProcessExit, sysctl};
 
 /// Argument with which this program calls itself, to be looked at in other surroundings.
 const LED_FROM_OUTSIDE: &str = "led-from-outside";
@@ -40,6 +40,7 @@ fn main() {
         exit_code_comes_back(options);
         panic_is_a_bug(options);
         is_first_and_alone(options);
+        the_hosts_sockets_are_known(options);
         read_only_holds_for_all_below(options);
         signals_reach_it(options);
         everything_dies_with_it(options);
@@ -80,6 +81,15 @@ fn panic_is_a_bug(options: ControllerOptions) {
     let ended = start_controller(options, |_| panic!("on purpose")).unwrap().wait().unwrap();
     std::panic::set_hook(hook);
     assert_eq!(ended, ProcessExit::Exited(70));
+}
+
+/// Before Linux 6.11 only the host's own network namespace shows `core/rmem_max` and its like.
+fn the_hosts_sockets_are_known(options: ControllerOptions) {
+    let common = |sockets: sysctl::Sockets| -> Vec<(String, String)> {
+        sockets.into_iter().filter(|(setting, _)| setting.starts_with("core/")).collect()
+    };
+    let outside = common(sysctl::sockets());
+    within(options, |_| assert_eq!(common(sysctl::of_host()), outside));
 }
 
 fn is_first_and_alone(options: ControllerOptions) {

@@ -217,18 +217,65 @@ fn boot(
     })
 }
 
-/// Whether guests on `accelerator` run without mitigations of CPU faults: under emulation always,
-/// since translated code can't be attacked that way and the workarounds would be emulated too;
-/// under KVM as the host does, so that native and guest code pay the same.
+/// Switches all mitigations off.
+pub(crate) const MITIGATIONS_OFF: &str = "mitigations=off";
+
+/// Words of a kernel's command line that switch mitigations of CPU faults (the kernel's
+/// `Documentation/admin-guide/kernel-parameters.txt`): in full, or up to the value.
+const MITIGATIONS: [&str; 18] = [
+    "mitigations=",
+    "nopti",
+    "pti=",
+    "nospectre_v1",
+    "nospectre_v2",
+    "spectre_v2=",
+    "spectre_v2_user=",
+    "spec_store_bypass_disable=",
+    "nospec_store_bypass_disable",
+    "l1tf=",
+    "mds=",
+    "tsx_async_abort=",
+    "mmio_stale_data=",
+    "retbleed=",
+    "srbds=",
+    "gather_data_sampling=",
+    "spec_rstack_overflow=",
+    "reg_file_data_sampling=",
+];
+
+/// No more of them are taken over: a guest's command line has an end, too.
+const MOST_MITIGATIONS: usize = 32;
+
+/// The words of a guest's command line that switch mitigations of CPU faults, with spaces between them. Under emulation all
+/// are off, since translated code can't be attacked that way and the workarounds would be emulated too; under KVM the guest is told
+/// what the host's kernel was, so that native and guest code pay the same.
 #[must_use]
-pub fn mitigations_off(accelerator: Accelerator) -> bool {
+pub(crate) fn mitigations(accelerator: Accelerator) -> String {
     match accelerator {
-        Accelerator::Tcg => true,
-        Accelerator::Kvm => {
-            let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-            line.split_whitespace().any(|word| word == "mitigations=off")
-        }
+        Accelerator::Tcg => MITIGATIONS_OFF.to_owned(),
+        Accelerator::Kvm => mitigations_of(&fs::read_to_string("/proc/cmdline").unwrap_or_default()),
     }
+}
+
+/// Those on a host's command line, in their order: of two that contradict each other the kernel follows the later.
+fn mitigations_of(line: &str) -> String {
+    let switches = |word: &&str| {
+        let is = |known: &&str| if known.ends_with('=') { word.starts_with(known) } else { word == known };
+        // A quotation mark would take what follows along.
+        MITIGATIONS.iter().any(is) && !word.contains('"')
+    };
+    // What comes after `--` is for the host's first process.
+    let words = line.split_whitespace().take_while(|word| *word != "--").filter(switches);
+    words.take(MOST_MITIGATIONS).collect::<Vec<_>>().join(" ")
+}
+
+/// What the host's kernel moves guests' packets by.
+pub(crate) const VHOST_NET: &str = "/dev/vhost-net";
+
+/// Opens vhost-net as QEMU does. The device may be there and still not open: its node is made before its module is loaded, and not
+/// everybody may use it. QEMU then only warns, and moves the packets itself.
+pub(crate) fn vhost_opens(device: &Path) -> io::Result<()> {
+    OpenOptions::new().read(true).write(true).open(device).map(drop)
 }
 
 fn kvm_opens(device: &Path) -> std::result::Result<(), String> {
@@ -327,6 +374,39 @@ mod tests {
         assert_eq!(earlier(&cache, CACHE_FILES[0], "b"), None);
         cache.write(CACHE_FILES[0], b"{damaged").unwrap();
         assert_eq!(earlier(&cache, CACHE_FILES[0], "a"), None);
+    }
+
+    #[test]
+    fn the_hosts_words_about_mitigations_are_taken_over_in_their_order() {
+        let line = "BOOT_IMAGE=/vmlinuz root=/dev/sda1 mitigations=auto,nosmt nopti spectre_v2=off ro nospectre_v1\n";
+        assert_eq!(mitigations_of(line), "mitigations=auto,nosmt nopti spectre_v2=off nospectre_v1");
+        assert_eq!(mitigations_of("quiet mitigations=off splash"), MITIGATIONS_OFF);
+        assert_eq!(
+            mitigations_of("retbleed=off spec_rstack_overflow=off mds=full"),
+            "retbleed=off spec_rstack_overflow=off mds=full"
+        );
+    }
+
+    #[test]
+    fn nothing_else_of_a_command_line_is_taken_over() {
+        for line in
+            ["", "quiet", "noptime xpti=off", "nopti=1 mds", "mds=\"off quiet\"", "quiet -- mitigations=off"]
+        {
+            assert_eq!(mitigations_of(line), "", "{line}");
+        }
+        let many = mitigations_of(&"mds=off ".repeat(1000));
+        assert_eq!(many.split(' ').count(), MOST_MITIGATIONS);
+    }
+
+    #[test]
+    fn a_vhost_that_is_there_and_does_not_open_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        // Nobody can open a directory for writing.
+        assert!(dir.path().exists() && vhost_opens(dir.path()).is_err());
+        let device = dir.path().join("vhost-net");
+        assert!(vhost_opens(&device).is_err());
+        fs::write(&device, "").unwrap();
+        assert!(vhost_opens(&device).is_ok());
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub fn checks(cache: &Cache, refresh: bool) -> Vec<Check> {
     if let (Ok(qemu), Ok(kernel)) = (&qemu, &kernel) {
         checks.push(accelerator(qemu, kernel, cache, refresh));
     }
-    checks.push(vhost(Path::new("/dev/vhost-net")));
+    checks.push(vhost(Path::new(accel::VHOST_NET)));
     checks
 }
 
@@ -84,8 +84,8 @@ const fn way_to_kvm(failed: Option<ErrorKind>) -> &'static str {
 
 fn vhost(device: &Path) -> Check {
     const NAME: &str = name::VHOST_NET;
-    match OpenOptions::new().read(true).write(true).open(device) {
-        Ok(_) => Check::ok(NAME, "the host's kernel can move packets of KVM guests"),
+    match accel::vhost_opens(device) {
+        Ok(()) => Check::ok(NAME, "the host's kernel can move packets of KVM guests"),
         Err(e) => {
             let found = format!("{}: {e}; QEMU moves the packets itself", device.display());
             Check::degraded(NAME, found, "sudo modprobe vhost_net (matters with KVM only)")

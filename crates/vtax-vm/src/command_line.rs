@@ -2,7 +2,7 @@
 
 use vtax_sys::cycles;
 
-use crate::accel::mitigations_off;
+use crate::accel::mitigations;
 use crate::contract::{HOSTNAME_KEY, ROLE_AGENT, ROLE_KEY};
 use crate::qemu::Accelerator;
 
@@ -22,10 +22,10 @@ const COMMON: &str = "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8
 const COUNTER_KEY: &str = "tsc_early_khz";
 
 /// Arguments of guests' kernels beside [`COMMON`], the same in all of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct KernelArgs {
-    /// The host's kernel has no mitigations, or emulation makes them pointless.
-    pub(crate) mitigations_off: bool,
+    /// Words that switch mitigations of CPU faults, with spaces between them; empty: as the guest's kernel decides.
+    pub(crate) mitigations: String,
     /// The rate of the host's cycle counter, in kHz, where the guest's is the same.
     pub(crate) counter_khz: Option<u32>,
 }
@@ -42,29 +42,34 @@ impl KernelArgs {
             Accelerator::Tcg => cycles::rate_khz(),
             Accelerator::Kvm => None,
         };
-        Self { mitigations_off: mitigations_off(accelerator), counter_khz }
+        Self { mitigations: mitigations(accelerator), counter_khz }
     }
 
     /// The kernel command line that a guest with the smallest `/init` gets.
-    pub(crate) fn probe(self) -> String {
+    pub(crate) fn probe(&self) -> String {
         self.line(self.counter_khz.map(|khz| khz.to_string()).as_deref())
     }
 
     /// The kernel command line of a node. What the kernel doesn't know (`PATH`, `HOME`) becomes
     /// `/init`'s environment.
-    pub(crate) fn node(self, hostname: &str) -> String {
+    pub(crate) fn node(&self, hostname: &str) -> String {
         for_node(&self.probe(), hostname)
     }
 
     /// A node's command line for a reader, on any host the same: `RATE` for the rate of its counter, `NAME` for its name.
-    pub(crate) fn shown(self) -> String {
+    pub(crate) fn shown(&self) -> String {
         for_node(&self.line(self.counter_khz.map(|_| "RATE")), "NAME")
     }
 
-    fn line(self, counter: Option<&str>) -> String {
-        let mitigations = if self.mitigations_off { " mitigations=off" } else { "" };
-        let counter = counter.map(|rate| format!(" {COUNTER_KEY}={rate}")).unwrap_or_default();
-        format!("{COMMON}{mitigations}{counter}")
+    fn line(&self, counter: Option<&str>) -> String {
+        let mut line = COMMON.to_owned();
+        if !self.mitigations.is_empty() {
+            line += &format!(" {}", self.mitigations);
+        }
+        if let Some(rate) = counter {
+            line += &format!(" {COUNTER_KEY}={rate}");
+        }
+        line
     }
 }
 
@@ -82,11 +87,20 @@ mod tests {
 
     #[test]
     fn the_rate_is_told_to_guests_and_not_shown() {
-        let args = KernelArgs { mitigations_off: false, counter_khz: Some(2_900_001) };
+        let args = KernelArgs { counter_khz: Some(2_900_001), ..KernelArgs::default() };
         assert!(args.probe().ends_with(" tsc_early_khz=2900001"));
         assert!(args.node("a").contains(" tsc_early_khz=2900001 "));
         assert!(args.shown().contains(" tsc_early_khz=RATE ") && !args.shown().contains("2900001"));
         assert!(!KernelArgs::default().shown().contains(COUNTER_KEY));
+    }
+
+    #[test]
+    fn mitigations_are_switched_as_they_are_told() {
+        let args = KernelArgs { mitigations: "nopti mds=off".to_owned(), counter_khz: Some(1000) };
+        assert!(args.probe().ends_with(" rootfstype=ramfs nopti mds=off tsc_early_khz=1000"));
+        assert!(args.shown().contains(" nopti mds=off "));
+        assert!(KernelArgs::of(Accelerator::Tcg).shown().contains(" mitigations=off "));
+        assert_eq!(KernelArgs::default().probe(), COMMON);
     }
 
     #[test]

@@ -165,8 +165,8 @@ impl GuestTemplate {
     }
 
     /// What the command line of guests' kernels says.
-    pub(crate) fn kernel_args(&self) -> KernelArgs {
-        self.kernel_args
+    pub(crate) fn kernel_args(&self) -> &KernelArgs {
+        &self.kernel_args
     }
 
     pub(crate) fn initrd(&self) -> &OwnedFd {
@@ -177,7 +177,7 @@ impl GuestTemplate {
     /// has nothing to gain.
     #[must_use]
     pub fn vhost(&self) -> bool {
-        self.accelerator() == Accelerator::Kvm && Path::new("/dev/vhost-net").exists()
+        self.accelerator() == Accelerator::Kvm && accel::vhost_opens(Path::new(accel::VHOST_NET)).is_ok()
     }
 
     fn root_words(&self) -> String {
@@ -196,7 +196,11 @@ impl GuestTemplate {
             Origin::Cached => self.kernel.packages.join(", "),
         };
         let entry = if self.kernel.pvh { "PVH" } else { "bzImage" };
-        let off = self.kernel_args.mitigations_off;
+        let mitigations = match self.kernel_args.mitigations.as_str() {
+            "" => "the kernel's default",
+            accel::MITIGATIONS_OFF => "off",
+            words => words,
+        };
         let facts = [
             (fact::VM_ACCELERATOR, self.accelerator().word().to_owned()),
             ("vm.accelerator.proof", self.proof.detailed()),
@@ -209,7 +213,7 @@ impl GuestTemplate {
             ("vm.kernel.modules", self.kernel.module_names().collect::<Vec<_>>().join(" ")),
             ("vm.initrd_bytes", self.initrd_bytes.to_string()),
             (fact::VM_VHOST_NET, self.vhost().to_string()),
-            ("vm.mitigations", if off { "off" } else { "the kernel's default" }.to_owned()),
+            ("vm.mitigations", mitigations.to_owned()),
         ];
         facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }

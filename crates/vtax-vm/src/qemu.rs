@@ -407,7 +407,7 @@ mod tests {
             memory: None,
             balloon: false,
         };
-        let args = KernelArgs { mitigations_off: true, counter_khz: Some(2_500_000) };
+        let args = KernelArgs { mitigations: "mitigations=off".to_owned(), counter_khz: Some(2_500_000) };
         let command_line = args.node("sut one");
         let machine = Machine {
             name: "sut,1",

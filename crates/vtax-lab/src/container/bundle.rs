@@ -145,8 +145,11 @@ fn mounts(bundle: &Bundle<'_>) -> Vec<Value> {
 fn resources(spec: &ContainerSpec<'_>) -> Value {
     let mut resources = json!({ "devices": [{ "allow": false, "access": "rwm" }] });
     if let Some(memory) = spec.memory {
-        // Swap counts memory and swap together: none beyond the memory.
-        resources["memory"] = json!({ "limit": memory.0, "swap": memory.0 });
+        resources["memory"] = json!({ "limit": memory.0 });
+        if spec.limits_swap {
+            // It counts memory and swap together: none beyond the memory.
+            resources["memory"]["swap"] = json!(memory.0);
+        }
     }
     if !spec.cpus.is_empty() {
         resources["cpu"] = json!({ "cpus": spec.cpus.to_string() });
@@ -254,6 +257,26 @@ fn real_mounts(all: &[Mounted]) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn swap_is_limited_only_where_it_is_counted() {
+        let cpus: vtax_units::CpuSet = "1-2".parse().unwrap();
+        let limited = |limits_swap| {
+            let spec = ContainerSpec {
+                name: "sut",
+                args: Vec::new(),
+                cpus: &cpus,
+                memory: Some(vtax_units::Bytes(4096)),
+                limits_swap,
+                group: None,
+                writable: None,
+            };
+            resources(&spec)
+        };
+        assert_eq!(limited(true)["memory"], json!({ "limit": 4096, "swap": 4096 }));
+        assert_eq!(limited(false)["memory"], json!({ "limit": 4096 }));
+        assert_eq!(limited(false)["cpu"], json!({ "cpus": "1-2" }));
+    }
 
     #[test]
     fn only_file_systems_with_files_are_shown() {

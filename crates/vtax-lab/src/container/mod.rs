@@ -63,7 +63,15 @@ impl Containers {
         let netns = NetNs::create().during(|| "probe a container".to_owned())?;
         let cpus = CpuSet::default();
         let args = vec!["/bin/true".to_owned()];
-        let spec = ContainerSpec { name: "probe", args, cpus: &cpus, memory: None, group, writable: None };
+        let spec = ContainerSpec {
+            name: "probe",
+            args,
+            cpus: &cpus,
+            memory: None,
+            limits_swap: false,
+            group,
+            writable: None,
+        };
         let output = crate::process_io::output_file("probe")?;
         let container = self.start(&spec, &netns, None, &output)?;
         let ended = container.process.ended_within(Duration::from_secs(10));

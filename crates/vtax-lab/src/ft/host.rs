@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use vtax_sys::cgroup::{NodeGroup, Usage};
-use vtax_sys::sched::last_cpu_of;
+use vtax_sys::sched::{cpus_of, last_cpu_of};
 use vtax_sys::spawn::Spawn;
 use vtax_sys::sync::lock;
 use vtax_sys::watchers::cpu_of_thread;
@@ -77,13 +77,15 @@ impl Host {
         files.during(|| format!("enter the control group of host {}", self.name))
     }
 
-    /// What everything on it is held to, by the kernel's word.
+    /// What everything on it is held to, by the kernel's word; its CPUs are those asked for while it is off.
     pub(crate) fn enforced(&self) -> Result<Enforced> {
         let what = || format!("read back the limits of host {}", self.name);
         let held = self.group.as_ref().map_or_else(|| Ok(Default::default()), NodeGroup::enforced);
         let held = held.during(what)?;
-        let cpus_by_group = held.cpus.as_ref() == Some(&self.cpus);
-        Ok(Enforced { cpus: self.cpus.clone(), cpus_by_group, memory: held.memory })
+        let beating = self.life().heart.as_ref().map(PidFd::pid);
+        let cpus = beating.map_or_else(|| Ok(self.cpus.clone()), cpus_of).during(what)?;
+        let cpus_by_group = held.cpus.as_ref() == Some(&cpus);
+        Ok(Enforced { cpus, cpus_by_group, memory: held.memory })
     }
 
     /// What its control group has counted.
@@ -124,7 +126,11 @@ impl Host {
         let microseconds = (detector.interval.0 / 1000).to_string();
         let name = program.args.first().map_or("vtax", String::as_str);
         let arguments = [name, "heartbeat", "--interval-us", &microseconds];
-        let heart = Spawn::new(&program.program, arguments)
+        let mut spawn = Spawn::new(&program.program, arguments);
+        if !self.cpus.is_empty() {
+            spawn = spawn.cpus(&self.cpus);
+        }
+        let heart = spawn
             .fd(input.into(), 0)
             .fd(output.into(), 1)
             .fd(errors.into(), 2)
@@ -210,5 +216,48 @@ impl Drop for Host {
         self.power_off();
         // What can't be removed now is removed at the end of the run.
         let _ = self.group.take().map(|group| group.remove());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_sys::require::{Need, need};
+    use vtax_sys::sched::allowed_cpus;
+
+    use super::*;
+
+    /// Without a control group nothing but its affinity keeps a heart from the CPUs of others.
+    #[test]
+    fn a_heart_is_bound_to_its_hosts_cpus() {
+        if !need(&[Need::Root]) {
+            return;
+        }
+        let cpus = CpuSet::of(allowed_cpus().unwrap().iter().last());
+        let ports = ["link".to_owned(), "second".to_owned()];
+        let netns = NetNs::current().unwrap();
+        let host = Host::new("one".to_owned(), cpus.clone(), netns, Ipv4Addr::LOCALHOST, ports, None);
+        // It ends at once; until it is reaped the kernel says what it was bound to.
+        let program = AgentProgram { program: "/bin/true".into(), args: vec!["true".to_owned()] };
+        let detector =
+            DetectorSettings { interval: Nanos::from_millis(10), timeout: Nanos::from_millis(100) };
+        host.start(&program, [IpAddr::V4(Ipv4Addr::LOCALHOST); 2], detector).unwrap();
+        let heart = host.life().heart.as_ref().map(PidFd::pid).unwrap();
+        assert_eq!(cpus_of(heart).unwrap(), cpus);
+        let held = host.enforced().unwrap();
+        assert_eq!((held.cpus, held.cpus_by_group), (cpus.clone(), false));
+        assert!(host.power_off());
+        assert_eq!(host.enforced().unwrap().cpus, cpus, "as asked for");
+    }
+
+    #[test]
+    fn what_a_host_is_held_to_is_what_the_kernel_says() {
+        let netns = NetNs::current().unwrap();
+        let ports = ["link".to_owned(), "second".to_owned()];
+        let asked = CpuSet::of([8000]);
+        let host = Host::new("one".to_owned(), asked, netns, Ipv4Addr::LOCALHOST, ports, None);
+        let heart = Spawn::new(Path::new("/bin/true"), ["true"]).start(|_| Ok(())).unwrap();
+        let really = cpus_of(heart.pid()).unwrap();
+        host.life().heart = Some(heart);
+        assert_eq!(host.enforced().unwrap().cpus, really);
     }
 }

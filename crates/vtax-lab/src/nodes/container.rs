@@ -41,6 +41,7 @@ pub(crate) fn start(
         args,
         cpus: if holds_cpus { &spec.cpus } else { &no_cpus },
         memory: spec.memory.filter(|_| holds_memory),
+        limits_swap: groups.is_some_and(RunGroups::limits_swap),
         group: groups.and_then(|g| g.oci_path(&spec.name)),
         writable: disk.as_ref().map(Disk::path),
     };

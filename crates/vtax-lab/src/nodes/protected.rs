@@ -110,6 +110,8 @@ pub(crate) fn start(
     }
     let mut guest_facts = base.template.facts();
     super::vm::card_facts(spec.nic, &mut guest_facts);
+    // QEMU moves a pair's packets itself: they wait for checkpoints.
+    guest_facts.insert(fact::VM_VHOST_NET.to_owned(), "false".to_owned());
     let pair = FtPair::start(base, fabric, switch, spec)?;
     node_of(node.name.clone(), guest_facts, pair)
 }

@@ -55,6 +55,40 @@ fn tuning_facts(tuning: NicTuning, facts: &mut BTreeMap<String, String>) {
     }
 }
 
+/// Before which Linux threads of the kernel that move a guest's packets (vhost) may run on CPUs that its QEMU may not.
+///
+/// They have QEMU's affinity only since they are threads of QEMU (Linux 6.4, its commit 6e890c5d5021). Before that they joined
+/// QEMU's groups, of cgroup v2 since 5.16 (0061270307f2).
+const fn vhost_strays_before(by_group: bool, v2: bool) -> (u32, u32) {
+    match (by_group, v2) {
+        (false, _) => (6, 4),
+        (true, true) => (5, 16),
+        (true, false) => (0, 0),
+    }
+}
+
+/// Whether a kernel's release is of before such a version; one that isn't understood is none.
+fn is_before(release: &str, version: (u32, u32)) -> bool {
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    numbers.next().zip(numbers.next()).is_some_and(|own| own < version)
+}
+
+/// What has to be said where the host's kernel moves a guest's packets in threads that aren't held to the guest's CPUs; `None`
+/// where it doesn't, and of other nodes.
+pub(crate) fn vhost_strays(node: &Node) -> Option<String> {
+    let by_kernel = node.facts().get(fact::VM_VHOST_NET).is_some_and(|moved| moved == "true");
+    let v2 = node.group.as_ref().is_some_and(NodeGroup::holds_cpus_by_v2);
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let strays = is_before(&release, vhost_strays_before(node.enforced().cpus_by_group, v2));
+    (node.vm().is_some() && by_kernel && strays).then(|| {
+        format!(
+            "node {}: the threads of Linux {release} that move its packets (vhost) may run on any CPU, the load generator's \
+             too, so nobody can say whose a CPU's time is; with `nic_vhost: off` QEMU moves them (docs/privileges.md)",
+            node.name()
+        )
+    })
+}
+
 /// Starts one virtual machine node.
 pub(crate) fn start(
     template: &Arc<GuestTemplate>,
@@ -117,4 +151,29 @@ pub(crate) fn start(
     };
     node.read_back_limits()?;
     Ok(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_vhosts_threads_run_depends_on_the_kernel_and_the_group() {
+        let strays = |release, by_group, v2| is_before(release, vhost_strays_before(by_group, v2));
+        for (release, alone, in_v2) in [
+            ("5.15.0-91-generic", true, true),
+            ("5.16.1", true, false),
+            ("6.1.0-42-amd64", true, false),
+            ("6.3.13", true, false),
+            ("6.4-rc1", false, false),
+            ("6.12.38+deb13-amd64", false, false),
+            ("10.0.1", false, false),
+            ("what?", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(strays(release, false, false), alone, "{release}");
+            assert_eq!(strays(release, true, true), in_v2, "{release}");
+            assert!(!strays(release, true, false), "{release}: a group of cgroup v1 has always held them");
+        }
+    }
 }

@@ -26,6 +26,13 @@ pub use tree::{start_time, sweep};
 /// Between two attempts to take memory away from a group.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(100);
 
+/// What limits memory and swap together (cgroup v1).
+const SWAP_V1: &str = "memory.memsw.limit_in_bytes";
+/// What limits swap (cgroup v2).
+const SWAP_V2: &str = "memory.swap.max";
+/// How gladly the kernel writes a group's memory to swap (cgroup v1); with 0 it doesn't where the group's limit is met.
+const SWAPPINESS: &str = "memory.swappiness";
+
 /// The groups of one run, owned by the front process.
 #[derive(Debug, Clone)]
 pub struct RunGroups {
@@ -54,12 +61,30 @@ struct Place {
     oci: String,
 }
 
+impl Place {
+    /// Whether its groups can limit swap.
+    fn limits_swap(&self) -> bool {
+        self.dir.join(if self.unified { SWAP_V2 } else { SWAP_V1 }).exists()
+    }
+
+    /// Whether what is in its groups and meets their limit isn't written to swap instead.
+    fn keeps_out_of_swap(&self) -> bool {
+        self.limits_swap() || read(&self.dir.join(SWAPPINESS)).is_ok_and(|now| now == "0")
+    }
+}
+
+/// Whether this host has swap.
+fn swaps() -> bool {
+    // The first line is the table's head (proc(5)).
+    fs::read_to_string("/proc/swaps").is_ok_and(|table| table.lines().count() > 1)
+}
+
 /// What a group may use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Limits {
     /// CPUs; `None`: all of the run's.
     pub cpus: Option<CpuSet>,
-    /// Memory, swap included; `None`: no limit.
+    /// Memory, swap included where this host can ([`RunGroups::limits_swap`]); `None`: no limit.
     pub memory: Option<Bytes>,
 }
 
@@ -126,6 +151,10 @@ impl RunGroups {
         let hierarchies = hierarchy::find();
         self.cpuset = self.place(Controller::Cpuset, &hierarchies);
         self.memory = self.place(Controller::Memory, &hierarchies);
+        if self.memory.as_ref().is_some_and(|place| !place.keeps_out_of_swap()) && swaps() {
+            self.notes
+                .push("memory limits don't include swap here: what exceeds one may go there".to_owned());
+        }
         Ok(keeper)
     }
 
@@ -143,17 +172,26 @@ impl RunGroups {
 
     fn place_v1(&self, controller: Controller, h: &Hierarchy) -> Result<Place, String> {
         let dir = h.own.join(&self.name);
-        let made = fs::create_dir(&dir).context("make a group in", h.own.display().to_string());
-        let made = made.and_then(|()| match controller {
-            Controller::Cpuset => inherit_cpuset(&h.own, &dir),
-            Controller::Memory => Ok(()),
-        });
-        made.map_err(|e| {
-            let _ = fs::remove_dir(&dir);
-            crate::error::chain(&e)
-        })?;
+        // Where both controllers are mounted as one hierarchy, the group that was made for the other is this one's too.
+        let is_there = [&self.cpuset, &self.memory].into_iter().flatten().any(|place| place.dir == dir);
+        if !is_there {
+            let made = fs::create_dir(&dir).context("make a group in", h.own.display().to_string());
+            made.map_err(|e| crate::error::chain(&e))?;
+            // In one hierarchy with memory, too, no process can be in a group without CPUs.
+            let has_cpus = h.controllers.iter().any(|c| c == Controller::Cpuset.name());
+            let ready = if has_cpus { inherit_cpuset(&h.own, &dir) } else { Ok(()) };
+            ready.map_err(|e| {
+                let _ = fs::remove_dir(&dir);
+                crate::error::chain(&e)
+            })?;
+        }
         // Relative: below the group the runtime itself is in, in each hierarchy.
-        Ok(Place { dir, unified: false, oci: self.name.clone() })
+        let place = Place { dir, unified: false, oci: self.name.clone() };
+        if controller == Controller::Memory && !place.limits_swap() {
+            // Groups below it take this over. Where it is refused, a note says what that means.
+            let _ = write_if_there(&place.dir.join(SWAPPINESS), "0");
+        }
+        Ok(place)
     }
 
     fn place_v2(&mut self, controller: Controller, h: &Hierarchy) -> Result<Place, String> {
@@ -243,6 +281,13 @@ impl RunGroups {
     #[must_use]
     pub const fn holds_memory(&self) -> bool {
         self.memory.is_some()
+    }
+
+    /// Whether a limit of memory counts swap too. On cgroup v1 that is so only where the kernel was started to count it
+    /// (`swapaccount=1`); an OCI runtime refuses to limit what isn't counted.
+    #[must_use]
+    pub fn limits_swap(&self) -> bool {
+        self.memory.as_ref().is_some_and(Place::limits_swap)
     }
 
     /// The group an OCI runtime has made at [`oci_path`](Self::oci_path), to read from.
@@ -349,10 +394,10 @@ impl NodeGroup {
             let bytes = memory.0.to_string();
             if *unified {
                 write(&dir.join("memory.max"), &bytes)?;
-                write_if_there(&dir.join("memory.swap.max"), "0")?;
+                write_if_there(&dir.join(SWAP_V2), "0")?;
             } else {
                 write(&dir.join("memory.limit_in_bytes"), &bytes)?;
-                write_if_there(&dir.join("memory.memsw.limit_in_bytes"), &bytes)?;
+                write_if_there(&dir.join(SWAP_V1), &bytes)?;
             }
         }
         Ok(())
@@ -389,6 +434,12 @@ impl NodeGroup {
             file.map(OwnedFd::from).context("open", path.display().to_string())
         };
         self.directories().into_iter().map(open).collect()
+    }
+
+    /// Whether its CPUs are those of a group of cgroup v2.
+    #[must_use]
+    pub fn holds_cpus_by_v2(&self) -> bool {
+        self.cpuset.as_ref().is_some_and(|(_, unified)| *unified)
     }
 
     /// What the kernel says is enforced.
@@ -505,4 +556,100 @@ impl NodeGroup {
 
 fn write_if_there(path: &Path, value: &str) -> Result<()> {
     if path.exists() { write(path, value) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hierarchy of cgroup v1 in a directory of this test's own: the kernel makes the files, the test its stand-ins.
+    struct Stage(Hierarchy);
+
+    impl Stage {
+        fn new(name: &str, controllers: &[&str]) -> Self {
+            let own = std::env::temp_dir().join(format!("vtax-cgroup-{name}-{}", std::process::id()));
+            fs::create_dir_all(&own).unwrap();
+            for (file, value) in [("cpuset.cpus", "0-1\n"), ("cpuset.mems", "0\n")] {
+                fs::write(own.join(file), value).unwrap();
+            }
+            let controllers = controllers.iter().map(|name| (*name).to_owned()).collect();
+            Self(Hierarchy { unified: false, controllers, mount: own.clone(), own })
+        }
+    }
+
+    impl Drop for Stage {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0.own);
+        }
+    }
+
+    #[test]
+    fn controllers_that_are_mounted_together_share_the_runs_group() {
+        let stage = Stage::new("together", &["cpuset", "memory"]);
+        let hierarchies = [stage.0.clone()];
+        let mut groups = RunGroups::of_this_process();
+        groups.cpuset = groups.place(Controller::Cpuset, &hierarchies);
+        groups.memory = groups.place(Controller::Memory, &hierarchies);
+        assert_eq!(groups.notes(), &[] as &[String]);
+        assert!(groups.cpuset.is_some() && groups.cpuset == groups.memory, "{groups:?}");
+        let dir = stage.0.own.join(groups.name());
+        assert_eq!(read(&dir.join("cpuset.cpus")).unwrap(), "0-1");
+        let node = groups.node("sut", &Limits { cpus: Some(CpuSet::of([1])), memory: None }).unwrap();
+        assert_eq!(read(&dir.join("sut/cpuset.cpus")).unwrap(), "1");
+        assert_eq!(node.directories().len(), 1);
+    }
+
+    #[test]
+    fn a_group_that_was_not_made_here_is_left_alone() {
+        let stage = Stage::new("foreign", &["memory"]);
+        let mut groups = RunGroups::of_this_process();
+        let foreign = stage.0.own.join(groups.name());
+        fs::create_dir(&foreign).unwrap();
+        assert_eq!(groups.place(Controller::Memory, std::slice::from_ref(&stage.0)), None);
+        assert!(foreign.is_dir());
+        assert!(
+            groups.notes()[0].starts_with("memory control group: make a group in"),
+            "{:?}",
+            groups.notes()
+        );
+    }
+
+    #[test]
+    fn a_group_that_gets_no_cpus_is_removed() {
+        let stage = Stage::new("bare", &["cpuset", "memory"]);
+        fs::remove_file(stage.0.own.join("cpuset.cpus")).unwrap();
+        let mut groups = RunGroups::of_this_process();
+        for controller in [Controller::Cpuset, Controller::Memory] {
+            assert_eq!(groups.place(controller, std::slice::from_ref(&stage.0)), None);
+        }
+        assert!(!stage.0.own.join(groups.name()).exists());
+        assert_eq!(groups.notes().len(), 2);
+    }
+
+    #[test]
+    fn swap_is_limited_where_the_kernel_counts_it_and_kept_out_of_otherwise() {
+        let stage = Stage::new("swap", &[]);
+        let own = stage.0.own.clone();
+        let at = |dir: &str, unified| {
+            let dir = own.join(dir);
+            fs::create_dir(&dir).unwrap();
+            Place { dir, unified, oci: String::new() }
+        };
+        let limits = |place: &Place| {
+            let groups = RunGroups { memory: Some(place.clone()), ..RunGroups::of_this_process() };
+            (groups.limits_swap(), place.keeps_out_of_swap())
+        };
+        for (dir, unified, file) in [("v1", false, SWAP_V1), ("v2", true, SWAP_V2)] {
+            let place = at(dir, unified);
+            assert_eq!(limits(&place), (false, false), "{dir}");
+            fs::write(place.dir.join(file), "").unwrap();
+            assert_eq!(limits(&place), (true, true), "{dir}");
+        }
+        let uncounted = at("uncounted", false);
+        for (value, out) in [("60\n", false), ("0\n", true)] {
+            fs::write(uncounted.dir.join(SWAPPINESS), value).unwrap();
+            assert_eq!(limits(&uncounted), (false, out), "{value}");
+        }
+        assert!(!RunGroups::of_this_process().limits_swap(), "no group, no limit");
+    }
 }
