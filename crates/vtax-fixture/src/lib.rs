@@ -359,6 +359,7 @@ fn empty(seconds: u64) -> LoadResult {
         samples: Vec::new(),
         details: None,
         timeout: Nanos::ZERO,
+        answered_in_time: None,
     }
 }
 

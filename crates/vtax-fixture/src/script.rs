@@ -153,5 +153,6 @@ fn load(factor: u64, repetition: u64) -> LoadResult {
         samples: Vec::new(),
         details: Some(Details { script: Some(Box::new(figures)), ..Details::default() }),
         timeout: Nanos::ZERO,
+        answered_in_time: None,
     }
 }

@@ -39,6 +39,10 @@ pub struct LoadResult {
     /// How long an answer was waited for; 0 where the family has no such limit, and in runs of older versions.
     #[serde(default)]
     pub timeout: Nanos,
+    /// Successful answers that came within the recorded time, whenever their requests began. `None` in a closed loop, and where that isn't
+    /// known any more: it is in no file of a run.
+    #[serde(skip)]
+    pub answered_in_time: Option<u64>,
 }
 
 /// What a family of requests found besides what all have. Each family has a field of its own: a vtax that doesn't know a later one reads
@@ -362,10 +366,12 @@ impl LoadResult {
         if asked == 0 { 0.0 } else { asked.saturating_sub(self.counts.ok) as f64 / asked as f64 }
     }
 
-    /// Successful answers per second.
+    /// Successful answers per second: in an open loop, where that is known, of those that came within the recorded time. Answers that were
+    /// waited for after it would be more than a service did that falls behind. Else of the requests that began within it.
     #[must_use]
     pub fn throughput(&self) -> Rate {
-        Rate(self.counts.ok as f64 / self.duration.as_secs_f64().max(1e-9))
+        let answered = self.answered_in_time.unwrap_or(self.counts.ok);
+        Rate(answered as f64 / self.duration.as_secs_f64().max(1e-9))
     }
 }
 
@@ -465,6 +471,19 @@ mod tests {
             counts: Counts { intended: 5, sent: 5, errors, ..Counts::default() },
             ..LoadResult::default()
         }
+    }
+
+    /// A service that carried 1000/s and was offered 1200/s was said to answer 1200/s, as what was left came after the end.
+    #[test]
+    fn what_comes_after_the_end_is_no_throughput_of_an_open_loop() {
+        let counts = Counts { intended: 12_000, sent: 12_000, ok: 12_000, ..Counts::default() };
+        let load = LoadResult { duration: Nanos::from_secs(10), counts, ..LoadResult::default() };
+        assert_eq!(load.throughput(), Rate(1_200.0));
+        let open = LoadResult { answered_in_time: Some(10_000), ..load };
+        assert_eq!(open.throughput(), Rate(1_000.0));
+        // It is stored nowhere.
+        let stored = serde_json::to_value(&open).unwrap();
+        assert!(stored.get("answered_in_time").is_none(), "{stored}");
     }
 
     #[test]

@@ -318,6 +318,8 @@ pub struct LoadAnswer {
 #[derive(Serialize)]
 struct Written<'a> {
     result: &'a LoadResult,
+    /// What files of results don't have.
+    answered_in_time: Option<u64>,
     members: &'a [MemberAnswer],
 }
 
@@ -325,6 +327,7 @@ struct Written<'a> {
 #[derive(Deserialize)]
 struct Read {
     result: LoadResult,
+    answered_in_time: Option<u64>,
     members: Vec<MemberAnswer>,
 }
 
@@ -334,14 +337,15 @@ const SAMPLE_BYTES: usize = 17;
 /// The JSON of the result without its samples, and the samples, of which there may be millions.
 impl StepResult for LoadAnswer {
     fn to_bytes(&self) -> Result<Vec<u8>, LoadError> {
-        let written = Written { result: &self.result, members: &self.members };
+        let Self { result, answered: _, members } = self;
+        let written = Written { result, answered_in_time: result.answered_in_time, members };
         Ok(with_samples(self.answered, &to_json(&written)?, &self.result.samples))
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (answered, json, samples) = split_samples(bytes)?;
-        let Read { mut result, members } = from_json(json)?;
-        result.samples = samples;
+        let Read { mut result, answered_in_time, members } = from_json(json)?;
+        (result.samples, result.answered_in_time) = (samples, answered_in_time);
         Some(Self { result, answered, members })
     }
 }
@@ -397,6 +401,7 @@ mod tests {
             samples,
             details: None,
             timeout: vtax_units::Nanos::ZERO,
+            answered_in_time: Some(7),
         };
         LoadAnswer { result, answered: 3, members: Vec::new() }
     }

@@ -191,8 +191,10 @@ impl SpreadSession {
         step: &RequestStep,
         control: &Control,
     ) -> Result<Vec<Found>, LoadError> {
+        let places = places(&self.parts);
+        let parts = self.parts.iter().zip(places).enumerate();
         let steps: Vec<RequestStep> =
-            self.parts.iter().enumerate().map(|(number, part)| part.step(step, number)).collect();
+            parts.map(|(number, (part, place))| part.step(step, number, place)).collect();
         let controls: Vec<Control> = self.parts.iter().map(|_| Control::new()).collect();
         let counted: Vec<&Control> = self
             .parts
@@ -311,14 +313,16 @@ impl OpenPart {
         matches!(self.pace, PartPace::Share(_))
     }
 
-    /// Its own part of a step.
-    fn step(&self, step: &RequestStep, number: usize) -> RequestStep {
+    /// Its own part of a step. Arrivals of constant gaps begin `place` of a gap later, 0 to 1.
+    fn step(&self, step: &RequestStep, number: usize, place: f64) -> RequestStep {
         let model = match (self.pace, &step.model) {
             (PartPace::Closed, _) | (PartPace::Share(_), Model::Closed) => Model::Closed,
             (PartPace::Share(share), Model::Open { arrivals, profile }) => {
                 let part = |rate: Rate| Rate(rate.0 * share);
                 let segment = |s: &Segment| Segment { from: part(s.from), to: part(s.to), ..*s };
-                Model::Open { arrivals: *arrivals, profile: profile.iter().map(segment).collect() }
+                let own: Vec<Segment> = profile.iter().map(segment).collect();
+                let later = later(*arrivals, &own, place);
+                Model::Open { arrivals: *arrivals, profile: later.into_iter().chain(own).collect() }
             }
             (PartPace::Rate(rate), _) => Model::Open {
                 arrivals: ArrivalProcess::Poisson,
@@ -332,6 +336,29 @@ impl OpenPart {
         let seed = step.seed.wrapping_add((number as u64).wrapping_mul(SEED_STEP));
         RequestStep { model, seed, samples: step.samples && self.is_counted(), ..step.clone() }
     }
+}
+
+/// Where each load's grid of constant gaps is in those of all that share a step: theirs are as far from each other as they can be, so
+/// that together they are one where all have the same rate. Were they in step, what all systems have in common would get bursts.
+fn places(parts: &[OpenPart]) -> Vec<f64> {
+    let all = parts.iter().filter(|part| part.is_counted()).count().max(1) as f64;
+    let mut before = 0.0;
+    let place = |part: &OpenPart| {
+        let own = before / all;
+        before += f64::from(u8::from(part.is_counted()));
+        own
+    };
+    parts.iter().map(place).collect()
+}
+
+/// The time without a start that brings a grid of constant gaps to its place. A load that begins with a ramp has no gap yet.
+fn later(arrivals: ArrivalProcess, profile: &[Segment], place: f64) -> Option<Segment> {
+    let rate = profile.first().map_or(0.0, |segment| segment.from.0);
+    (arrivals == ArrivalProcess::Constant && rate > 0.0 && place > 0.0).then(|| Segment {
+        from: Rate(0.0),
+        to: Rate(0.0),
+        duration: Nanos::from_secs_f64(place / rate),
+    })
 }
 
 /// CPUs of the load with this number among so many. Where there are CPUs enough, each load has some of its own, one
@@ -355,7 +382,7 @@ fn hand_on(parts: &[&Control], to: &Control, handed_on: &mut Progress) {
 /// The whole of what the loads found: the sum of those that share the step, with each one's own. `ends_with_bytes`: whether any
 /// of these ends with its bytes.
 fn sum(found: Vec<Found>, ends_with_bytes: bool) -> LoadAnswer {
-    let (members, samples): (Vec<MemberAnswer>, Vec<Vec<Sample>>) = found.into_iter().unzip();
+    let (mut members, samples): (Vec<MemberAnswer>, Vec<Vec<Sample>>) = found.into_iter().unzip();
     let counted: Vec<&LoadResult> =
         members.iter().filter(|member| member.counted).map(|member| &member.result).collect();
     let mut result = merged(&counted);
@@ -370,6 +397,8 @@ fn sum(found: Vec<Found>, ends_with_bytes: bool) -> LoadAnswer {
     result.samples = samples.into_iter().flatten().collect();
     result.samples.sort_unstable_by_key(|sample| sample.start_ns);
     let answered = members.iter().filter(|member| member.counted).map(|member| member.answered).sum();
+    // It goes to the controller for the whole alone.
+    members.iter_mut().for_each(|member| member.result.answered_in_time = None);
     LoadAnswer { result, answered, members }
 }
 
@@ -401,6 +430,12 @@ pub fn merged(parts: &[&LoadResult]) -> LoadResult {
         duration: parts.iter().map(|part| part.duration).min().unwrap_or_default(),
         started_unix_ns: parts.iter().map(|part| part.started_unix_ns).min().unwrap_or_default(),
         timeout: parts.iter().map(|part| part.timeout).max().unwrap_or_default(),
+        // What one part doesn't tell isn't known of the whole.
+        answered_in_time: parts
+            .iter()
+            .map(|part| part.answered_in_time)
+            .reduce(|sum, more| sum.zip(more).map(|(sum, more)| sum + more))
+            .flatten(),
         ..LoadResult::default()
     };
     for part in parts {
@@ -477,7 +512,7 @@ mod tests {
 
     use super::*;
     use crate::http::{HttpRequests, HttpSpec};
-    use crate::{ConnectionPool, Counts};
+    use crate::{ConnectionPool, Counts, StartTimes};
 
     fn part(member: &str, pace: PartPace) -> SpreadPart {
         let pool = ConnectionPool {
@@ -563,6 +598,14 @@ mod tests {
     }
 
     #[test]
+    fn answers_in_time_are_those_of_all_parts_where_all_tell_them() {
+        let of = |answered_in_time| LoadResult { answered_in_time, ..result(&[1]) };
+        let whole = |parts: &[LoadResult]| merged(&parts.iter().collect::<Vec<_>>()).answered_in_time;
+        assert_eq!(whole(&[of(Some(3)), of(Some(4))]), Some(7));
+        assert_eq!((whole(&[of(Some(3)), of(None)]), whole(&[])), (None, None));
+    }
+
+    #[test]
     fn shares_of_a_step_add_up_to_it() {
         let step = RequestStep {
             model: Model::Open {
@@ -589,11 +632,47 @@ mod tests {
             Model::Closed => f64::NAN,
         };
         let steps: Vec<RequestStep> =
-            session.parts.iter().enumerate().map(|(i, part)| part.step(&step, i)).collect();
+            session.parts.iter().enumerate().map(|(i, part)| part.step(&step, i, 0.0)).collect();
         assert!((rate(&steps[0]) - 30.0).abs() < 1e-9 && (rate(&steps[1]) - 60.0).abs() < 1e-9);
         assert!((rate(&steps[2]) - 5.0).abs() < 1e-9);
         assert_eq!(steps.iter().map(|s| s.samples).collect::<Vec<_>>(), [true, true, false]);
         assert_ne!(steps[0].seed, steps[1].seed);
+    }
+
+    /// All systems got a request in the same nanosecond, and their host as many at once as there were systems.
+    #[test]
+    fn constant_arrivals_of_several_systems_are_one_constant_process() {
+        let profile = vec![Segment { from: Rate(90.0), to: Rate(90.0), duration: Nanos::from_secs(2) }];
+        let step = RequestStep {
+            model: Model::Open { arrivals: ArrivalProcess::Constant, profile },
+            warmup: Nanos::from_secs(1),
+            duration: Nanos::from_secs(1),
+            seed: 7,
+            samples: false,
+            interval: Nanos::from_secs(1),
+            drain: Nanos::ZERO,
+        };
+        let third = PartPace::Share(1.0 / 3.0);
+        let parts = vec![
+            part("sut", third),
+            part("sut-2", third),
+            part("beside", PartPace::Closed),
+            part("sut-3", third),
+        ];
+        let session = SpreadSession::open(&SpreadSpec { parts }).unwrap();
+        let mut starts: Vec<f64> = Vec::new();
+        for (number, (part, place)) in session.parts.iter().zip(places(&session.parts)).enumerate() {
+            let Model::Open { arrivals, profile } = part.step(&step, number, place).model else { continue };
+            for worker in 0..2 {
+                let own = StartTimes::new(arrivals, &profile, 7, worker, 2).map(Nanos::as_secs_f64);
+                starts.extend(own.take_while(|start| *start < 2.0 - 1e-6));
+            }
+        }
+        starts.sort_by(f64::total_cmp);
+        assert_eq!(starts.len(), 180);
+        for (i, start) in starts.iter().enumerate() {
+            assert!((start - i as f64 / 90.0).abs() < 1e-7, "{i}: {start}");
+        }
     }
 
     #[test]

@@ -120,6 +120,26 @@ fn requests_go_through_tls_of_both_versions() {
     }
 }
 
+/// As long as connections were opened, a closed loop waited for them, and in the end no request had been due.
+#[test]
+fn a_server_that_answers_no_handshake_answers_no_request_in_time() {
+    // Its kernel takes the connections that it doesn't accept.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    for http2_streams in [None, Some(5)] {
+        let (target, timeout) = (listener.local_addr().unwrap(), Nanos::from_millis(100));
+        let pool = ConnectionPool { target, connections: CONNECTIONS, timeout, cpus: CpuSet::default() };
+        let requests = HttpRequests { http2_streams, ..secured("/bytes/10", tls(None, true)) };
+        let session = HttpSession::open(&HttpSpec { pool, requests }).unwrap();
+        let counts = session.run_step(&step(Model::Closed), &Control::new()).unwrap().counts;
+        assert!(counts.ok == 0 && counts.errors.client_timeout > 0, "{http2_streams:?}: {counts:?}");
+        assert_eq!(
+            counts.errors.client_timeout + counts.unfinished,
+            counts.sent,
+            "{http2_streams:?}: {counts:?}"
+        );
+    }
+}
+
 #[test]
 fn a_connection_for_each_request_resumes_or_does_not() {
     let server = Server::start();

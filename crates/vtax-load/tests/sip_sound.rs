@@ -100,7 +100,8 @@ fn call(target: SocketAddr) -> (LoadResult, ScriptFigures) {
         seed: 1,
         samples: false,
         interval: duration,
-        drain: Nanos::ZERO,
+        // Longer than the load's own.
+        drain: Nanos::from_secs(60),
     };
     let result =
         ScriptSession::open(&spec(target, CALLER, 20_000)).unwrap().run_step(&step, &Control::new()).unwrap();

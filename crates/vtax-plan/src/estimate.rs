@@ -1,6 +1,7 @@
 //! What a plan would take: time, things built, privileges. Pure arithmetic on the plan; nothing is probed.
 
 mod ft;
+mod leeway;
 mod path;
 mod requirement;
 
@@ -225,6 +226,7 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
     cautions.extend(of_workloads.collect::<BTreeSet<_>>());
     if plan.cells.iter().any(|cell| cell.workload.model().is_of_requests()) {
         cautions.extend(plan.measures.iter().filter_map(too_few_for_p99));
+        cautions.extend(plan.measures.iter().filter_map(leeway::too_short_for_its_limit));
     }
     if plan.cells.iter().all(|c| c.baseline.is_none()) {
         let names: BTreeSet<&str> = plan.cells.iter().map(|c| c.service.name.as_str()).collect();
@@ -392,6 +394,27 @@ repeat: {min: 2, max: 4}
         };
         assert!(said("100/s").contains("no 99th percentile of 900 requests"), "{}", said("100/s"));
         assert!(!said("112/s").contains("percentile"), "{}", said("112/s"));
+    }
+
+    /// In a step of 1.2 s, latency has to reach 200 ms before a rate fails that is 17 % above what the service carries.
+    #[test]
+    fn a_limit_that_is_wide_beside_the_steps_is_pointed_out() {
+        let said = |capacity: &str| {
+            let plan = plan(&[&format!("measure=[{{capacity: {{{capacity}}}}}]")]);
+            cautions(&plan, &estimate(&plan, &Assumptions::KVM)).join("; ")
+        };
+        let wide = said("limits: {p99: 200ms}");
+        assert!(wide.contains("up to 17 % above what the service carries"), "{wide}");
+        assert!(wide.contains("a precision of 5%: a longer `step`"), "{wide}");
+        // The narrower of two limits is the one that fails first.
+        for narrow in [
+            "limits: {p99: 200ms}, step: 4s",
+            "limits: {p99: 200ms}, precision: 10%",
+            "limits: {p99: 1s, p95: 50ms}",
+            "limits: {p99: 100ms}",
+        ] {
+            assert!(!said(narrow).contains("a longer `step`"), "{narrow}: {}", said(narrow));
+        }
     }
 
     /// Calls after a scenario are requests; the scenarios of subscribers have times of their own.

@@ -66,6 +66,7 @@ fn load(cell: &Cell, short: u64) -> LoadResult {
         samples: Vec::new(),
         details: Some(Details { ftp: Some(Box::new(details)), ..Details::default() }),
         timeout: Nanos::ZERO,
+        answered_in_time: None,
     }
 }
 

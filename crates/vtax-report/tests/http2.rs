@@ -70,6 +70,7 @@ fn taking(cell: &Cell, time: u64) -> LoadResult {
             ..Details::default()
         }),
         timeout: Nanos::ZERO,
+        answered_in_time: None,
     }
 }
 

@@ -200,6 +200,7 @@ mod tests {
             samples: Vec::new(),
             details: None,
             timeout: Nanos::ZERO,
+            answered_in_time: None,
         };
         for i in 0..intervals {
             let mut latency = LatencyHistogram::new();

@@ -75,6 +75,7 @@ impl Machine {
             samples: Vec::new(),
             details: None,
             timeout: Nanos::ZERO,
+            answered_in_time: None,
         };
         let validity = if (self.fails)(number) {
             Validity::Invalid { reason: InvalidReason::NoSteadyState, detail: "it moved".into() }

@@ -8,7 +8,7 @@ use super::merge::{Course, merge};
 use super::recorder::{Recorder, Window};
 use super::timetable::Finding;
 use super::worker::{Job, Worker, WorkerGroup};
-use super::{ConnectionPool, Model, RequestStep};
+use super::{ConnectionPool, Model, RequestStep, Segment};
 use crate::drive::{self, EventLoop};
 use crate::{Control, LoadError, LoadResult, StartTimes};
 
@@ -142,7 +142,9 @@ fn open_ahead(step: &RequestStep, per_connection: Option<u32>) -> u32 {
     if per_connection == Some(1) {
         return 0;
     }
-    let first = profile.first().map_or(0.0, |segment| segment.from.0);
+    // A load may wait a part of a gap for its first start.
+    let begins = |segment: &&Segment| segment.from.0 > 0.0 || segment.to.0 > 0.0;
+    let first = profile.iter().find(begins).map_or(0.0, |segment| segment.from.0);
     (first * OPEN_AHEAD.as_secs_f64()).min(f64::from(OPEN_AHEAD_MAX)) as u32
 }
 

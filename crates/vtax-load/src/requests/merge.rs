@@ -43,6 +43,8 @@ pub(crate) fn merge(course: &Course, mut findings: Vec<Finding>) -> Result<LoadR
     }
     let (lateness, generator) = generator(course, &counts, &latency, &findings);
     let connections = connections(intervals.len(), &findings);
+    let in_time = || findings.iter().map(|finding| finding.recorder.answered_in_time).sum::<u64>();
+    let answered_in_time = course.open.then(in_time);
     let details = findings.iter_mut().filter_map(|finding| finding.details.take()).reduce(Details::and);
     let mut samples: Vec<_> =
         findings.into_iter().filter_map(|f| f.recorder.samples).flatten().flatten().collect();
@@ -60,6 +62,7 @@ pub(crate) fn merge(course: &Course, mut findings: Vec<Finding>) -> Result<LoadR
         samples,
         details,
         timeout: course.timeout,
+        answered_in_time,
     })
 }
 

@@ -75,6 +75,10 @@ pub(crate) struct Recorder {
     pub(crate) own_lateness: Histogram<u64>,
     /// Missed starts while a connection was free.
     pub(crate) missed_own: u64,
+    /// Until when answers count in `answered_in_time`: the end of the recorded time.
+    until: u64,
+    /// Successful answers within the recorded time, whenever their requests began.
+    pub(crate) answered_in_time: u64,
     pub(crate) samples: Option<Vec<Vec<Sample>>>,
     /// Since it was last handed over.
     progress: Progress,
@@ -101,6 +105,8 @@ impl Recorder {
             lateness: histogram(),
             own_lateness: histogram(),
             missed_own: 0,
+            until: window.to,
+            answered_in_time: 0,
             samples: samples.then(|| vec![Vec::with_capacity(SAMPLES_PER_PIECE)]),
             progress: Progress::default(),
         }
@@ -116,6 +122,11 @@ impl Recorder {
         while now >= self.next_flush && self.next_flush < self.window.to {
             self.flush();
         }
+    }
+
+    /// The recorded time ends before the window does.
+    pub(crate) fn stops(&mut self, at: u64) {
+        self.until = self.until.min(at);
     }
 
     /// Closes the last interval; what came after the window's end is in it.
@@ -185,6 +196,7 @@ impl Recorder {
         if outcome == Outcome::Ok {
             self.progress.ok += 1;
             self.progress.latency_sum.0 += latency;
+            self.answered_in_time += u64::from(self.recorded(now) && now < self.until);
         } else {
             self.progress.failed += 1;
         }
@@ -417,6 +429,28 @@ mod tests {
         let SparseInterval { counts, connections, .. } = &recorder.intervals[0];
         assert_eq!((counts.bytes_sent, counts.bytes_received, counts.connects), (110, 220, 2));
         assert_eq!((connections.open, connections.broken, counts.ok), (2, 1, 1));
+    }
+
+    /// In a mild overload the answers of the wait after the end made a service seem to do more than it ever did.
+    #[test]
+    fn answers_are_counted_when_they_come_too() {
+        let window = Window { from: 100, to: 300, interval: 100 };
+        let ends = [(90, 99), (90, 100), (150, 200), (200, 299), (200, 300), (299, 400)];
+        let answered = |stopped: Option<u64>| {
+            let mut recorder = Recorder::new(window, Nanos::from_millis(1), false);
+            if let Some(at) = stopped {
+                recorder.stops(at);
+            }
+            for (start, end) in ends {
+                recorder.started(start, None);
+                recorder.ended(start, end, Outcome::Ok, 200);
+            }
+            recorder.ended(150, 200, Outcome::Status, 500);
+            recorder.close();
+            let begun: u64 = recorder.intervals.iter().map(|interval| interval.counts.ok).sum();
+            (recorder.answered_in_time, begun)
+        };
+        assert_eq!((answered(None), answered(Some(250))), ((3, 4), (2, 4)));
     }
 
     /// Whole sessions take longer than each of their transfers may.

@@ -94,6 +94,11 @@ impl<C: Default> Slots<C> {
         &mut self.slots[id as usize]
     }
 
+    /// How many there are; their ids are below that.
+    pub(super) fn count(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     /// Whether another request may be sent on the slot now.
     pub(super) fn has_room(&self, id: u32) -> bool {
         self.slots[id as usize].under_way < self.depth

@@ -149,8 +149,11 @@ fn requests_under_way_at_the_end_have_their_time() {
     });
     let timeout = Nanos::from_secs(60);
     for model in [Model::Closed, open(10.0)] {
-        let counts = load_until(address, (4, 1), model, (Nanos::ZERO, timeout, timeout)).counts;
+        let none = matches!(model, Model::Open { .. }).then_some(0);
+        let result = load_until(address, (4, 1), model, (Nanos::ZERO, timeout, timeout));
+        let counts = &result.counts;
         assert!(counts.ok > 0 && counts.ok == counts.intended, "{counts:?}");
+        assert_eq!(result.answered_in_time, none, "all came after the recorded time");
     }
 }
 
@@ -165,6 +168,30 @@ fn what_is_cut_short_is_told_from_what_took_too_long() {
     let counts = load_until(silent, (1, 1), open(100.0), (Nanos::ZERO, timeout, minute)).counts;
     assert!(counts.waiting == 0 && counts.unfinished == 0, "{counts:?}");
     assert_eq!(counts.errors.client_timeout + counts.missed, counts.intended, "{counts:?}");
+}
+
+/// A closed loop whose connections didn't come up in its warm-up sent nothing, and said that no request was due.
+#[test]
+fn connections_that_never_come_up_are_requests_that_time_out() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    // The kernel keeps one for a program that accepts none, and doesn't answer those that come after it.
+    rustix::net::listen(&listener, 0).unwrap();
+    let _kept = TcpStream::connect(address).unwrap();
+    let (short, long) = (Nanos::from_millis(50), Nanos::from_millis(100));
+    let counts = load_until(address, (2, 1), Model::Closed, (short, long, Nanos::from_secs(1))).counts;
+    assert!(counts.ok == 0 && counts.errors.client_timeout > 0, "{counts:?}");
+    assert_eq!(counts.errors.client_timeout, counts.sent, "{counts:?}");
+}
+
+/// Requests of before the epoch were recorded as some of time zero, and their answers as some that had taken no time.
+#[test]
+fn a_closed_loop_without_a_warm_up_has_no_answers_of_before_it_began() {
+    let address = server(echo);
+    let second = Nanos::from_secs(1);
+    let result = load_until(address, (2, 1), Model::Closed, (Nanos::ZERO, second, second));
+    assert!(result.counts.ok > 20, "{:?}", result.counts);
+    assert!(result.latency.quantile(0.0) > Nanos::ZERO, "{:?}", result.latency.quantile(0.0));
 }
 
 #[test]

@@ -60,6 +60,11 @@ pub(crate) fn time_since(epoch: Nanos) -> u64 {
     sched::monotonic().saturating_sub(epoch).0
 }
 
+/// The time until a load's epoch; 0 once it has come.
+pub(crate) fn time_until(epoch: Nanos) -> u64 {
+    epoch.saturating_sub(sched::monotonic()).0
+}
+
 impl<'a> Timetable<'a> {
     pub(crate) fn new(
         control: &'a Control,
@@ -121,6 +126,7 @@ impl<'a> Timetable<'a> {
         }
         if (enough || self.control.is_cancelled()) && self.stop > now {
             self.stop = now;
+            recorder.stops(now);
         }
         let passed = Passed {
             began: now >= self.window.from && self.from.is_none(),

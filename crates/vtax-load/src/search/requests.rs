@@ -42,7 +42,7 @@ impl SearchSpec {
         let (answered, all) = (result.latency.len(), result.latency.len() + waiting);
         let rank = (quantile * all as f64).ceil();
         if rank > answered as f64 {
-            return Nanos(result.latency.max().max(self.drain()).0.saturating_add(1));
+            return Nanos(result.latency.max().max(self.waited()).0.saturating_add(1));
         }
         // Without those it is the histogram's own, to the digit.
         result.latency.quantile(if waiting == 0 { quantile } else { rank / answered.max(1) as f64 })
@@ -179,6 +179,30 @@ mod tests {
         let outcome = spec.outcome(Rate(1_000.0), &cut_short(300));
         assert!((outcome.loss.0 - 0.3).abs() < 1e-9 && outcome.waiting == Share(0.0), "{outcome:?}");
         assert_eq!(Search::new(spec).record(outcome), StepVerdict::Failed);
+    }
+
+    /// In the second after a step's end a service caught up with what had piled up in it, and 1.26 times its capacity passed.
+    #[test]
+    fn what_a_service_catches_up_with_after_a_step_is_a_precision_at_most() {
+        const CAPACITY: f64 = 1_000.0;
+        let spec = SearchSpec::blind(Rate(1e6));
+        let (warmup, recorded) = (1.0, 3.0);
+        let step = warmup + recorded;
+        let drain = spec.drain(Nanos::from_secs_f64(step)).as_secs_f64();
+        // What came in the whole step and hasn't been answered by the end of the wait, the last ones first.
+        let queue = |rate: Rate| {
+            let mut found = LoadResult { duration: Nanos::from_secs_f64(recorded), ..LoadResult::default() };
+            let left = ((rate.0 - CAPACITY) * step - CAPACITY * drain).max(0.0) as u64;
+            found.counts.intended = (rate.0 * recorded) as u64;
+            found.counts.waiting = left.min(found.counts.intended);
+            found.counts.ok = found.counts.intended - found.counts.waiting;
+            Ok::<_, Infallible>(Some(found))
+        };
+        let bracket = Search::new(spec).over_requests(queue, |_, _, _| {}).unwrap();
+        // The share that may be lost comes on top.
+        let most = CAPACITY * (1.0 + spec.precision.0 + spec.loss_max.0);
+        let (lower, upper) = (bracket.lower.unwrap().0, bracket.upper.unwrap().0);
+        assert!(lower <= most && upper >= CAPACITY && bracket.ending == Ending::Found, "{lower} {upper}");
     }
 
     /// 1.5 s for each answer are within the limit: steps failed, as the answers of their last half second were not waited for.

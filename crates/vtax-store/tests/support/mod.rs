@@ -102,6 +102,7 @@ pub(crate) fn load() -> LoadResult {
             .collect(),
         details: None,
         timeout: Nanos::ZERO,
+        answered_in_time: None,
     }
 }
 

@@ -14,7 +14,7 @@ use super::spec::{StorageSpec, StorageStep, TargetSpec};
 use super::target::StorageError;
 use super::worker::FAILURES;
 use crate::requests::{Course, Finding, Window, merge};
-use crate::{Control, LoadError, Model, drive};
+use crate::{Control, LoadError, LoadResult, Model, drive};
 
 /// A load of storage that is open. Its files are removed when it is dropped, unless they are to be kept.
 #[derive(Debug)]
@@ -170,7 +170,8 @@ impl StorageSession {
             epoch,
             end: findings.iter().map(|finding| finding.end).max().unwrap_or(0),
         };
-        let load = merge(&course, findings)?;
+        // Rates of storage are those of operations that began within the recorded time, in reports too.
+        let load = LoadResult { answered_in_time: None, ..merge(&course, findings)? };
         let record = step.shape.record.0;
         let io = super::counters::IoCounters::default();
         Ok(StorageResult {

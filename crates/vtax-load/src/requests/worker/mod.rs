@@ -20,7 +20,7 @@ pub(crate) use self::group::WorkerGroup;
 use super::dialogue::Dialogue;
 use super::recorder::{Lateness, Outcome, Recorder, Window};
 use super::slots::{Phase, Slots};
-use super::timetable::{Finding, Timetable, time_since};
+use super::timetable::{Finding, Timetable, time_since, time_until};
 use crate::drive::{EventLoop, Rest};
 use crate::{Control, StartTimes};
 
@@ -141,6 +141,10 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         if let Some(opening) = self.opening {
             self.open_ahead(opening);
         }
+        // Until the epoch only connections are opened: a request would count as one that began at time zero, and took no time.
+        if self.time.now == 0 {
+            return;
+        }
         if D::SENDS_BESIDES_REQUESTS {
             self.dialogue.set_now(self.time.now);
             self.go_on_with_sessions();
@@ -205,6 +209,27 @@ impl<'a, D: Dialogue> Worker<'a, D> {
         }
         if self.idle.len() == opening.count || self.time.now >= opening.until {
             self.opening = None;
+            if !self.time.is_open() {
+                self.begin_on_those_that_open();
+            }
+        }
+    }
+
+    /// Begins a request of a closed loop on each connection that isn't there yet: it waits for that no longer than for an answer. Without
+    /// one, connections that never come up would be waited for to the end, and nothing would have failed.
+    fn begin_on_those_that_open(&mut self) {
+        self.tell_dialogue();
+        for id in 0..self.slots.count() {
+            let slot = self.slots.get(id);
+            if slot.phase != Phase::Opening || !self.time.goes_on() {
+                continue;
+            }
+            if std::mem::take(&mut slot.greeting) {
+                self.connecting -= 1;
+            }
+            if self.begin(id, self.time.now, None) {
+                self.flush(id);
+            }
         }
     }
 
@@ -293,6 +318,9 @@ impl<'a, D: Dialogue> Worker<'a, D> {
     /// How long to wait for events.
     fn rest(&mut self) -> Rest {
         let now = self.time.now;
+        if now == 0 {
+            return Rest { now, sleep: time_until(self.job.epoch), for_start: false };
+        }
         let mut wake = self.time.next_mark(&self.recorder);
         if let Some((_, start)) = self.slots.oldest() {
             wake = wake.min(start + self.job.timeout);
@@ -385,6 +413,8 @@ impl Opening {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
     use super::super::dialogue::Taken;
     use super::*;
     use crate::requests::Outcome;
@@ -464,6 +494,52 @@ mod tests {
         let id = worker.free.pop().unwrap();
         assert!(!worker.begin(id, 10, None));
         assert_eq!((worker.slots.get(id).under_way, worker.slots.get(id).dialogue), (0, 1));
+    }
+
+    /// Requests of closed loops without a warm-up began up to 20 ms early, and those that had ended by then had taken no time.
+    #[test]
+    fn before_the_epoch_connections_are_opened_and_nothing_is_sent() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let target = listener.local_addr().unwrap();
+        let epoch = Nanos(vtax_sys::sched::monotonic().0 + 3_600_000_000_000);
+        let control = Control::new();
+        for (from, opened) in [(0, 0), (1_000, 2)] {
+            let window = Window { from, to: 2_000, interval: 1_000 };
+            let job = Job { target, window, epoch, ..job() };
+            let mut worker = worker(&job, &control, 2);
+            worker.dispatch();
+            assert_eq!((worker.connecting, worker.slots.oldest()), (opened, None));
+            let rest = worker.rest();
+            assert!(rest.sleep > 0 && !rest.for_start, "no busy wait: {rest:?}");
+            worker.time.now = 1 + from;
+            worker.dispatch();
+            assert_eq!(worker.slots.oldest().map(|(_, start)| start), Some(1 + from));
+        }
+    }
+
+    /// Connections that didn't come up in the warm-up were waited for without an end, and no request ever began or failed.
+    #[test]
+    fn connections_that_are_not_there_after_the_warm_up_time_out_as_requests() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let window = Window { from: 1_000, to: 2_000, interval: 1_000 };
+        let job = Job { target: listener.local_addr().unwrap(), window, ..job() };
+        let control = Control::new();
+        let mut worker = worker(&job, &control, 2);
+        worker.dispatch();
+        assert_eq!(worker.connecting, 2);
+        // One is connected, and the server has said nothing since.
+        let slot = worker.slots.get(0);
+        assert_eq!(slot.phase, Phase::Opening);
+        (slot.fresh, slot.greeting) = (false, true);
+        worker.time.now = 1_000;
+        worker.dispatch();
+        assert!(worker.opening.is_none() && (0..2).all(|id| worker.slots.get(id).phase == Phase::Busy));
+        worker.time.now = 2_000;
+        worker.expire();
+        assert_eq!((worker.connecting, worker.slots.oldest()), (0, None));
+        let found = worker.finish().unwrap();
+        let counts = &found.recorder.intervals[0].counts;
+        assert!(counts.sent >= 2 && counts.errors.client_timeout == counts.sent, "{counts:?}");
     }
 
     #[test]

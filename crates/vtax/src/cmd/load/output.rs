@@ -56,7 +56,7 @@ struct Report<'a, R> {
     spec: RequestedLoad<'a, R>,
     #[serde(flatten)]
     end: &'a LoadEnd,
-    /// Successful answers per second.
+    /// Successful answers per second; of an open loop those that came within the recorded time.
     rate: Option<f64>,
     latency_ns: Option<Summary>,
     lateness_ns: Option<Summary>,

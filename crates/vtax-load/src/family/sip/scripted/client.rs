@@ -79,11 +79,29 @@ pub(super) struct Worker<'a> {
     events: EventLoop,
     inbox: Inbox,
     /// Room for what comes over connections.
-    room: Box<[u8]>,
+    buffer: Box<[u8]>,
     due: Vec<u32>,
     gathering: Gathering,
-    /// When there was room for another call again.
-    available_since: u64,
+    room: Room,
+}
+
+/// Whether there is room for another call.
+#[derive(Debug, Default)]
+struct Room {
+    /// There was none when it was last looked at.
+    was_full: bool,
+    /// Since when there has always been some, in nanoseconds since the epoch.
+    since: u64,
+}
+
+impl Room {
+    /// Looks at it `now`, when calls have ended or begun.
+    const fn look(&mut self, full: bool, now: u64) {
+        if self.was_full && !full {
+            self.since = now;
+        }
+        self.was_full = full;
+    }
 }
 
 impl<'a> Worker<'a> {
@@ -98,7 +116,7 @@ impl<'a> Worker<'a> {
         let events = EventLoop::new()?;
         let shared = job.shared;
         let settings = Settings::new(job.transport, job.tls, job.verify, shared.target.ip())?;
-        let room = if settings.is_some() { vec![0; READ_BYTES].into() } else { Box::default() };
+        let buffer = if settings.is_some() { vec![0; READ_BYTES].into() } else { Box::default() };
         let lines = Lines::open(shared.target, job.local, settings, shared.connection_per_call, &events)?;
         let worker = (place.number, place.workers);
         let machine = Machine::new(
@@ -118,10 +136,10 @@ impl<'a> Worker<'a> {
             recorder,
             events,
             inbox: Inbox::new(BATCH_MAX, ROOM_BYTES),
-            room,
+            buffer,
             due: Vec::with_capacity(1_024),
             gathering: Gathering::new(MANY, WAITS),
-            available_since: 0,
+            room: Room::default(),
         })
     }
 
@@ -164,14 +182,25 @@ impl<'a> Worker<'a> {
         Ok(self.time.goes_on() || (self.time.waits() && self.machine.is_busy()))
     }
 
-    /// Begins every call that is due.
+    /// Begins every call that is due. Where there was no room for one, it has waited for the service and not for this worker.
     fn dispatch(&mut self) {
+        self.room.look(self.is_full(), self.time.now);
+        self.begin_due();
+        self.room.look(self.is_full(), self.time.now);
+    }
+
+    /// Whether there are as many calls as there may be: those that only answer what comes again are among them.
+    fn is_full(&self) -> bool {
+        self.machine.live() >= self.place.calls
+    }
+
+    fn begin_due(&mut self) {
         for _ in 0..STARTS_MAX {
             if self.machine.stop.is_some() {
                 return;
             }
             let now = self.time.now;
-            let has_room = self.machine.live() < self.place.calls;
+            let has_room = !self.is_full();
             if !self.time.is_open() {
                 if !has_room || !self.time.goes_on() {
                     return;
@@ -182,7 +211,7 @@ impl<'a> Worker<'a> {
             }
             let Some(start) = self.time.next_start().filter(|start| *start <= now) else { return };
             if has_room {
-                let late = Lateness::of(start, self.available_since, now);
+                let late = Lateness::of(start, self.room.since, now);
                 self.recorder.started(start, Some(late));
                 self.begin(start);
             } else if start.saturating_add(self.job.timeout) <= now {
@@ -217,10 +246,6 @@ impl<'a> Worker<'a> {
     /// Writes down what has ended.
     fn record(&mut self) {
         let epoch = self.job.epoch.0;
-        let was_full = self.machine.live() + self.machine.ended.len() >= self.place.calls;
-        if was_full && !self.machine.ended.is_empty() {
-            self.available_since = self.time.now;
-        }
         for ended in self.machine.ended.drain(..) {
             let since = |time: u64| time.saturating_sub(epoch);
             self.recorder.ended(since(ended.start), since(ended.end), ended.outcome, ended.status);
@@ -242,7 +267,7 @@ impl<'a> Worker<'a> {
         let epoch = self.job.epoch.0;
         let timer = self.machine.wheel.wake(self.machine.now + SLEEP_MAX).saturating_sub(epoch);
         let wake = timer.min(self.time.next_mark(&self.recorder));
-        let has_room = self.machine.live() < self.place.calls;
+        let has_room = !self.is_full();
         if !self.time.is_open() && has_room && self.time.goes_on() {
             return Rest { now, sleep: 0, for_start: false };
         }
@@ -306,7 +331,7 @@ impl<'a> Worker<'a> {
             if round == 0 && writable && stream.wants_to_write() {
                 stream.writable(now, &mut self.machine.stray);
             }
-            let more = stream.read(now, &mut self.room, &mut self.machine.stray);
+            let more = stream.read(now, &mut self.buffer, &mut self.machine.stray);
             let taken = stream.take();
             // What this read brought came while those before were handled, or later.
             self.tell();
@@ -355,5 +380,30 @@ fn handle(machine: &mut Machine<'_>, lines: &mut Lines, bytes: &[u8], arrived: u
         Some(slot) => machine.receive(slot, &message, arrived, lines),
         None if machine.is_over(call_id) => machine.stray.count(Kind::Late),
         None => machine.stray.count(Kind::UnknownTransaction),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls that had waited until another one ended were taken for late ones of the generator's own.
+    #[test]
+    fn a_call_that_waited_for_room_is_not_late_by_its_worker() {
+        let mut room = Room::default();
+        let own = |room: &Room, start, now| Lateness::of(start, room.since, now).own;
+        room.look(false, 10);
+        assert_eq!(own(&room, 4, 10), 6, "there was room all the time");
+        // The last call that there is room for begins. The next is due at 15, and one ends at 90.
+        room.look(true, 10);
+        room.look(true, 50);
+        room.look(false, 90);
+        assert_eq!((own(&room, 15, 90), own(&room, 95, 99)), (0, 4));
+        // It begins at once, and a third waits.
+        room.look(true, 90);
+        room.look(false, 200);
+        assert_eq!((own(&room, 120, 200), room.since), (0, 200));
+        room.look(false, 300);
+        assert_eq!(own(&room, 120, 300), 100, "room of before is no new room");
     }
 }

@@ -112,8 +112,14 @@ pub(super) fn run(args: &Args, path: Option<&Path>) -> Outcome {
     if args.uas {
         return answer(args, &spec);
     }
-    let limits =
-        SearchLimits { loss: args.ihs, p99: None, p95: None, max: args.max, precision: args.precision };
+    let limits = SearchLimits {
+        loss: args.ihs,
+        p99: None,
+        p95: None,
+        max: args.max,
+        precision: args.precision,
+        drain: args.drain,
+    };
     let options = RequestOptions {
         rate: Some(args.rate.clone()),
         duration: args.duration,
