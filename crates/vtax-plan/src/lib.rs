@@ -41,7 +41,7 @@ use std::path::Path;
 pub use diagnose::{Diagnostic, Diagnostics, PlanErrors};
 pub use family::{Misfit, WorkloadModel};
 pub use schema::schema;
-pub use smoke_test::smoke_test;
+pub use smoke_test::{is_smoke_test, smoke_test};
 
 use crate::decode::Decode as _;
 use crate::diagnose::Report;

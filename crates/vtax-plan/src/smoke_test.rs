@@ -15,12 +15,21 @@ const WARMUP: Nanos = Nanos::from_millis(500);
 /// A slower load goes on until so many requests are due.
 const REQUESTS: f64 = 20.0;
 
+/// What stands behind the name of a plan in that of its smoke test.
+const SUFFIX: &str = "-smoke-test";
+
+/// Whether a plan is what [`smoke_test`] made of another: told by its name and its one round, as that is what a stored run has.
+#[must_use]
+pub fn is_smoke_test(plan: &Plan) -> bool {
+    plan.repeat.max == 1 && plan.name.ends_with(SUFFIX)
+}
+
 /// The plan that makes each measure in each cell once: loads and tests are short, searches don't go above their first step, and loads
 /// that are shares of a capacity are shares of that step's rate. Faults keep their times, and so do tests whose path is cut.
 #[must_use]
 pub fn smoke_test(plan: &Plan) -> Plan {
     let mut short = Plan {
-        name: format!("{}-smoke-test", plan.name),
+        name: format!("{}{SUFFIX}", plan.name),
         description: format!(
             "Does all of {} work? Each trial once and briefly; its figures say nothing.",
             plan.name
@@ -151,6 +160,10 @@ mod tests {
             latency: {name: half, load: 50% of capacity, duration: 1m, warmup: 5s}, throughput: {duration: 200ms}]\n",
         );
         assert_eq!((plan.name.as_str(), plan.repeat.min, plan.repeat.max), ("t-smoke-test", 1, 1));
+        assert!(is_smoke_test(&plan));
+        let renamed = Plan { name: "t".to_owned(), ..plan.clone() };
+        let repeated = Plan { repeat: Repeat { max: 9, ..plan.repeat }, ..plan.clone() };
+        assert!(!is_smoke_test(&renamed) && !is_smoke_test(&repeated), "plans of a user's own");
         let MeasureKind::Capacity(search) = &plan.measures[0].kind else { panic!("a search") };
         assert_eq!((search.start.0, search.max.0, search.step.as_secs_f64()), (100.0, 100.0, 3.0));
         assert_eq!(load(&plan.measures[1]).1, 10.0, "20 requests");

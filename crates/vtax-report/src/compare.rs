@@ -71,6 +71,7 @@ pub fn compare_runs(a: Runs<'_>, b: Runs<'_>, options: &Options) -> Result<RunCo
     let unknown: Vec<String> = missing.iter().filter(|m| m.named).map(|m| m.text.clone()).collect();
     let gate = options.max_tax.map(|max_tax| gate(&rows, unknown.len(), max_tax, options.strict));
     let warnings = check::warnings(a, b, &machine).into_iter().chain(missing.into_iter().map(|m| m.text));
+    let warnings = warnings.chain(rows::incomplete(a, b, &rows));
     let mut comparison = RunComparison {
         version: COMPARISON_VERSION,
         plan: a.data().plan.name.clone(),
@@ -143,13 +144,35 @@ impl Refusal {
 
 pub(crate) fn check_metrics(names: &[String]) -> Result<(), CompareError> {
     let known = || metrics().filter(|m| m.compared).map(|m| m.name);
-    match names.iter().find(|n| *n != ALL_METRICS && !known().any(|k| k == *n)) {
-        None => Ok(()),
-        Some(name) => {
-            let known: Vec<String> = known().map(|k| format!("`{k}`")).collect();
-            Err(CompareError::UnknownMetric { name: printable(name), known: known.join(", ") })
-        }
+    let Some(name) = names.iter().find(|n| *n != ALL_METRICS && !known().any(|k| k == *n)) else {
+        return Ok(());
+    };
+    let near: Vec<String> = near(name, known()).into_iter().map(|k| format!("`{k}`")).collect();
+    let near = if near.is_empty() { String::new() } else { format!("did you mean {}? ", near.join(", ")) };
+    Err(CompareError::UnknownMetric { name: printable(name), near })
+}
+
+/// Most names that are offered for one that isn't known.
+const NEAR: usize = 5;
+/// How alike two names are at least for one to be offered for the other (Jaro and Winkler, 0 to 1).
+const ALIKE: f64 = 0.85;
+/// Longest name that others are looked for.
+const LONGEST_NAME: usize = 100;
+
+/// Those of these names that are most like this one, or have it as a part.
+fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    if name.len() > LONGEST_NAME {
+        return Vec::new();
     }
+    let wanted = name.trim().to_lowercase().replace(['-', ' '], "_");
+    let alike = |known: &'a str| {
+        let has_it = known.split(['_', '.']).any(|part| part == wanted);
+        let alike = strsim::jaro_winkler(&wanted, known);
+        (has_it || alike >= ALIKE).then_some((if has_it { alike + 1.0 } else { alike }, known))
+    };
+    let mut found: Vec<(f64, &str)> = known.filter_map(alike).collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.into_iter().take(NEAR).map(|(_, known)| known).collect()
 }
 
 /// Whether a metric is among those of these names; where none is named, whether it is one of a report's first table.

@@ -6,8 +6,8 @@ use hdrhistogram::Histogram;
 use vtax_load::LatencyHistogram;
 use vtax_load::sip::ScriptFigures;
 use vtax_plan::model::{Cell, EnvironmentKind, PathKind, Plan};
-use vtax_store::record::{JournalEntry, TrialRecord, left_out_reason};
-use vtax_store::{Calibration, Provenance, RunDir};
+use vtax_store::record::{JournalEntry, TrialRecord, Validity, left_out_reason};
+use vtax_store::{Calibration, Pairs, Provenance, RunDir};
 
 use crate::ReportError;
 use crate::consolidation::trial::{self as systems, SystemFound};
@@ -59,6 +59,8 @@ pub(crate) struct RunData {
     rounds: HashMap<(usize, Option<usize>, u32), u32>,
     /// Where among the figures of its cell and measure each trial's own are.
     own: HashMap<u32, usize>,
+    /// Half of a pair whose other half wasn't read yet.
+    pairs: Pairs,
     /// Notes that were taken, so that none is twice.
     noted: BTreeSet<(Option<String>, String)>,
     /// Trials and notes that were too many.
@@ -101,6 +103,8 @@ impl RunData {
         for entry in run.journal()? {
             data.take(entry?);
         }
+        // Nothing follows: where this is half of a pair, the run ended before the other half.
+        data.end_pair();
         Ok(data)
     }
 
@@ -124,6 +128,7 @@ impl RunData {
             rounds: HashMap::new(),
             own: HashMap::new(),
             forecasts: Vec::new(),
+            pairs: Pairs::default(),
             noted: BTreeSet::new(),
             beyond: (0, 0),
             last: 0,
@@ -133,16 +138,14 @@ impl RunData {
         Ok(data)
     }
 
-    /// Takes the next entry of the journal in.
+    /// Takes the next entry of the journal in. Half of a pair shows in nothing as long as the run may still write the other.
     pub(crate) fn take(&mut self, entry: JournalEntry) {
         match entry {
             JournalEntry::TrialEnded(record) => {
                 self.interruptions.extend(self.resumed.take());
                 self.last = self.last.max(record.ended_unix_ms());
-                match self.trials.len() < MOST_TRIALS {
-                    true => self.add(*record),
-                    false => self.beyond.0 += 1,
-                }
+                let known = self.pairs.take(*record);
+                self.add_known(known);
             }
             JournalEntry::Note { cell, text, at_unix_ms, forecast_of } => {
                 self.last = self.last.max(at_unix_ms);
@@ -161,8 +164,12 @@ impl RunData {
                     None => self.notes.push(note),
                 }
             }
-            JournalEntry::Completed { .. } => self.complete = true,
+            JournalEntry::Completed { .. } => {
+                self.end_pair();
+                self.complete = true;
+            }
             JournalEntry::Resumed { at_unix_ms } => {
+                self.end_pair();
                 self.complete = false;
                 self.resumed = Some((self.resumed.map_or(self.last, |(from, _)| from), at_unix_ms));
             }
@@ -170,7 +177,37 @@ impl RunData {
         }
     }
 
+    /// Takes half of a pair in whose other half won't come.
+    fn end_pair(&mut self) {
+        let half = self.pairs.end();
+        self.add_known(half.into_iter().collect());
+    }
+
+    /// Takes trials in as long as all of them fit: half of a pair would tell nothing.
+    fn add_known(&mut self, known: Vec<TrialRecord>) {
+        if self.beyond.0 > 0 || self.trials.len() + known.len() > MOST_TRIALS {
+            self.beyond.0 += known.len();
+            return;
+        }
+        known.into_iter().for_each(|record| self.add(record));
+    }
+
+    /// Forgets what was noted of a cell that was left out, as it was measured after all: where a resumed run leaves it out again,
+    /// that is told again.
+    fn forget_left_out(&mut self, measured: &str) {
+        let is_over = |(about, text): &(Option<String>, String)| {
+            about.as_deref() == Some(measured) && left_out_reason(text).is_some()
+        };
+        if self.notes.iter().any(is_over) {
+            self.notes.retain(|note| !is_over(note));
+            self.noted.retain(|note| !is_over(note));
+        }
+    }
+
     fn add(&mut self, mut record: TrialRecord) {
+        if record.validity == Validity::Valid {
+            self.forget_left_out(&record.cell);
+        }
         if !self.hosts.contains_key(&record.host) {
             self.hosts.insert(record.host.clone(), self.hosts.len());
         }
@@ -244,7 +281,8 @@ impl RunData {
         let (trials, notes) = self.beyond;
         let of =
             |n: usize, most: usize, what: &str| (n > 0).then(|| format!("{n} {what} after the first {most}"));
-        let parts = [of(trials, MOST_TRIALS, "trials"), of(notes, MOST_NOTES, "notes")];
+        // A pair that didn't fit as a whole leaves a place free.
+        let parts = [of(trials, self.trials.len(), "trials"), of(notes, MOST_NOTES, "notes")];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty())
             .then(|| format!("Left out of this report, which has an end: {}.", parts.join(", ")))
@@ -530,7 +568,8 @@ pub(crate) struct Group<'a> {
 #[cfg(test)]
 mod tests {
     use vtax_fixture::Options;
-    use vtax_store::record::Timings;
+    use vtax_store::RunWriter;
+    use vtax_store::record::{InvalidReason, Partner, Timings, left_out_note};
     use vtax_units::Nanos;
 
     use super::*;
@@ -562,5 +601,138 @@ mod tests {
         assert_eq!(one.iter().collect::<BTreeSet<_>>().len(), expected);
         assert_eq!(one, other, "trials of one round have its number");
         assert!(one.is_sorted(), "in the order of time");
+    }
+
+    const PAIRS: &str = "
+vtax: 1
+name: pairs
+baseline: native
+environments: [native, container]
+services: http
+workload:
+  http: {target: /bytes/100}
+measure: [throughput]
+repeat: {min: 3, max: 3, trials: duet}
+";
+
+    /// Begins a pair of that round, whose services take so long to start, and ends so many of its halves.
+    fn write_pair(run: &mut RunWriter, plan: &Plan, round: u32, millis: [u64; 2], halves: usize) {
+        let cells = [&plan.cells[0].id, &plan.cells[1].id];
+        let first = run.next_index();
+        let trials = cells.map(|cell| run.begin_trial(cell, "throughput", round).unwrap());
+        for (place, trial) in trials.into_iter().enumerate().take(halves) {
+            let other = 1 - place;
+            let service = Nanos::from_millis(millis[place]);
+            let record = TrialRecord {
+                partner: Some(Partner { index: first + other as u32, cell: cells[other].clone() }),
+                round: Some(round),
+                timings: Timings { service, ..Timings::default() },
+                ..TrialRecord::begin(cells[place], "throughput", round)
+            };
+            run.finish_trial(trial, record).unwrap();
+        }
+    }
+
+    fn a_run(directory: &std::path::Path) -> RunDir {
+        let options = Options { repetitions: 1, seconds: 1, rate: 10, ..Options::default() };
+        vtax_fixture::create(directory, &options).unwrap()
+    }
+
+    /// Killed between the two lines of a pair, a run makes the pair again, in the same round.
+    #[test]
+    fn half_of_a_pair_counts_nowhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let provenance = a_run(&directory.path().join("other")).provenance().unwrap();
+        let plan = vtax_plan::parse("pairs", PAIRS.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let path = directory.path().join("run");
+        let mut run = RunDir::create(&path, &plan, &provenance).unwrap();
+        write_pair(&mut run, &plan, 0, [10, 20], 2);
+        write_pair(&mut run, &plan, 1, [900, 20], 1);
+        let invalid = |data: &RunData| -> Vec<u32> {
+            data.trials.iter().filter(|t| t.validity != Validity::Valid).map(|t| t.index).collect()
+        };
+        let startup = |data: &RunData| -> Vec<f64> {
+            data.metric(&plan.cells[0].id, LIFECYCLE, "startup").iter().map(|v| v.value).collect()
+        };
+        // Where the run may still go on, the other half may be about to be written.
+        let mut following = RunData::begin(run.run()).unwrap();
+        for entry in run.run().journal().unwrap() {
+            following.take(entry.unwrap());
+        }
+        assert_eq!((following.trials.len(), startup(&following)), (2, vec![10e6]));
+        let ended = RunData::read(run.run()).unwrap();
+        assert_eq!((ended.trials.len(), invalid(&ended), startup(&ended)), (3, vec![2], vec![10e6]));
+        let detail = format!("the trial of {} at the same time was not finished", plan.cells[1].id);
+        let lost = Validity::Invalid { reason: InvalidReason::PartnerInvalid, detail };
+        assert_eq!(ended.trials[2].validity, lost);
+        drop(run);
+        let mut run = RunDir::resume(&path).unwrap();
+        write_pair(&mut run, &plan, 1, [10, 20], 2);
+        run.completed().unwrap();
+        for entry in run
+            .run()
+            .journal()
+            .unwrap()
+            .skip_while(|entry| !matches!(entry.as_ref().unwrap(), JournalEntry::Resumed { .. }))
+        {
+            following.take(entry.unwrap());
+        }
+        for data in [following, RunData::read(run.run()).unwrap()] {
+            let made: Vec<u32> = data.trials.iter().map(|t| t.index).collect();
+            assert_eq!((made, invalid(&data)), (vec![0, 1, 2, 4, 5], vec![2]));
+            assert_eq!((startup(&data), data.interruptions.len()), (vec![10e6; 2], 1));
+        }
+    }
+
+    #[test]
+    fn a_pair_that_does_not_fit_is_left_out_as_a_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut data = RunData::begin(&a_run(&directory.path().join("run"))).unwrap();
+        data.trials = vec![TrialRecord::default(); MOST_TRIALS - 1];
+        for (index, other) in [(0, Some(1)), (1, Some(0)), (2, None)] {
+            let partner = other.map(|index| Partner { index, cell: "vm".to_owned() });
+            let record = TrialRecord { index, partner, ..TrialRecord::default() };
+            data.take(JournalEntry::TrialEnded(Box::new(record)));
+        }
+        assert_eq!(data.trials.len(), MOST_TRIALS - 1);
+        let told = data.too_many().unwrap();
+        assert!(told.contains("3 trials after the first 19999"), "{told}");
+    }
+
+    /// A run without QEMU leaves the VM out; resumed with one, it measures it.
+    #[test]
+    fn what_was_left_out_and_measured_after_all_is_told_no_longer() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut data = RunData::begin(&a_run(&directory.path().join("run"))).unwrap();
+        let (measured, other) = (data.plan.cells[0].id.clone(), data.plan.cells[1].id.clone());
+        let note = |cell: &str, text: &str| JournalEntry::Note {
+            at_unix_ms: 1,
+            cell: Some(cell.to_owned()),
+            text: text.to_owned(),
+            forecast_of: None,
+        };
+        let missing = left_out_note("no QEMU");
+        let hopeless =
+            left_out_note("no trial of `latency` counted, so no more trials of any measure are made");
+        for text in [missing.as_str(), hopeless.as_str(), "its clock is slow"] {
+            data.take(note(&measured, text));
+            data.take(note(&other, text));
+        }
+        let end = |validity: Validity| {
+            let record = TrialRecord { validity, ..TrialRecord::begin(&measured, "latency", 0) };
+            JournalEntry::TrialEnded(Box::new(record))
+        };
+        let told = |data: &RunData, cell: &str| -> Vec<String> {
+            let of_cell = data.notes.iter().filter(|(about, _)| about.as_deref() == Some(cell));
+            of_cell.map(|(_, text)| text.clone()).collect()
+        };
+        data.take(end(Validity::Invalid { reason: InvalidReason::Disturbed, detail: String::new() }));
+        assert_eq!(told(&data, &measured).len(), 3);
+        data.take(end(Validity::Valid));
+        assert_eq!(told(&data, &measured), ["its clock is slow"]);
+        assert_eq!((told(&data, &other).len(), data.left_out(&measured)), (3, None));
+        // It may be left out once more.
+        data.take(note(&measured, &missing));
+        assert_eq!(data.left_out(&measured), Some("no QEMU"));
     }
 }

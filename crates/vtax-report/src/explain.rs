@@ -1,5 +1,6 @@
 //! A verdict in words for people who know no statistics.
 
+use vtax_stats::Margin;
 use vtax_store::summary::{Better, Comparison, Doubt, Verdict};
 
 use crate::data::RunData;
@@ -19,7 +20,8 @@ pub(crate) fn explain(data: &RunData, c: &Comparison) -> String {
     let own = |t: f64| if higher { 1.0 / t } else { t };
     let mut said = vec![compared(data, c, &candidate, &baseline, label)];
     if let Some(t) = c.tax {
-        said.push(seen(own(t), c.interval.map(|(l, h)| sorted(own(l), own(h))), &candidate));
+        let ends = |(l, h): (f64, f64)| sorted(own(l), own(h));
+        said.push(seen(own(t), c.interval.map(ends), &judged_by(c, ends), &candidate));
     }
     if let Some(apart) = c.levels {
         said.push(format!(
@@ -50,14 +52,37 @@ fn compared(data: &RunData, c: &Comparison, candidate: &str, baseline: &str, lab
     format!("{candidate} was compared with {baseline} in {label}{measure} {how}.")
 }
 
+/// The interval that the verdict was read off, where it isn't that of the comparison alone.
+fn wider(c: &Comparison) -> Option<(f64, f64)> {
+    c.corrected.filter(|corrected| c.interval.is_some_and(|alone| alone != *corrected))
+}
+
+/// What is said of that interval behind the one of the comparison alone, so that nobody finds two and no word why; `ends` has it as the
+/// metric's own ratios.
+fn judged_by(c: &Comparison, ends: impl Fn((f64, f64)) -> (f64, f64)) -> String {
+    let Some((low, high)) = wider(c).map(ends) else { return String::new() };
+    let whom = match c.family {
+        Some(n) if n > 1 => {
+            format!("as one of {n} comparisons that are read together, where chance has {n} tries,")
+        }
+        _ => "judged more strictly,".to_owned(),
+    };
+    let goes = match c.doubt {
+        None | Some(Doubt::TooWide | Doubt::ManyComparisons) => ", by which the verdict goes",
+        Some(_) => "",
+    };
+    format!("; {whom} from {} to {}{goes}", end(low, change), end(high, change))
+}
+
 /// Without the metric's name, which the sentence before has: not every one can stand before a verb (`latency, median`).
-fn seen(ratio: f64, interval: Option<(f64, f64)>, candidate: &str) -> String {
+/// `judged_by` ends the sentence.
+fn seen(ratio: f64, interval: Option<(f64, f64)>, judged_by: &str, candidate: &str) -> String {
     let Some((low, high)) = interval else {
         return format!("The figure of {candidate} seemed {}.", change(ratio));
     };
     format!(
         "The figure of {candidate} was {}; trials vary, so the true difference may be anything from {} to {} (95 of 100 such \
-         statements are right).",
+         statements are right){judged_by}.",
         change(ratio),
         end(low, change),
         end(high, change)
@@ -66,8 +91,9 @@ fn seen(ratio: f64, interval: Option<(f64, f64)>, candidate: &str) -> String {
 
 fn meaning(data: &RunData, c: &Comparison, candidate: &str, baseline: &str) -> String {
     let margin = tick(data.plan.margin.0, "1");
-    let family = match (c.family, c.corrected, c.interval) {
-        (Some(n), Some(a), Some(b)) if n > 1 && a != b => {
+    // With a tax, what was seen says so.
+    let family = match (c.family, wider(c)) {
+        (Some(n), Some(_)) if n > 1 && c.tax.is_none() => {
             format!(" That holds although {n} comparisons are read together, where chance has {n} tries.")
         }
         _ => String::new(),
@@ -79,17 +105,17 @@ fn meaning(data: &RunData, c: &Comparison, candidate: &str, baseline: &str) -> S
         Verdict::Better if c.tax.is_none() => {
             format!("{candidate} costs less: how much can't be said, as {}.{family}", why_bound(&c.reason))
         }
-        Verdict::Worse => format!(
-            "Even the end nearest to {baseline} is a difference: {candidate} really costs more.{family}"
-        ),
-        Verdict::Better => format!(
-            "Even the end nearest to {baseline} is a difference: {candidate} really costs less.{family}"
-        ),
+        Verdict::Worse => {
+            format!("Even the end nearest to {baseline} is a difference: {candidate} really costs more.")
+        }
+        Verdict::Better => {
+            format!("Even the end nearest to {baseline} is a difference: {candidate} really costs less.")
+        }
         Verdict::Equivalent => format!(
             "All of that is within the {margin} that the plan counts as no difference, so the two are equal for \
-             its purpose.{family}"
+             its purpose."
         ),
-        Verdict::Inconclusive => unknown(c),
+        Verdict::Inconclusive => unknown(c, data.plan.margin.0),
     }
 }
 
@@ -98,8 +124,8 @@ fn why_bound(reason: &str) -> &str {
     reason.split_once("bound: ").map_or(reason, |(_, why)| why)
 }
 
-/// Why it can't be told, and what would help.
-fn unknown(c: &Comparison) -> String {
+/// Why it can't be told with that margin, and what would help.
+fn unknown(c: &Comparison, margin: f64) -> String {
     match c.doubt {
         Some(Doubt::TooWide) => {
             let help = c.reason.rsplit("; ").next().unwrap_or_default();
@@ -107,10 +133,11 @@ fn unknown(c: &Comparison) -> String {
         }
         Some(Doubt::ManyComparisons) => {
             let n = c.family.unwrap_or_default();
+            let is_equal = c.interval.is_some_and(|alone| Margin::new(margin).contains(alone));
+            let what = if is_equal { "equal" } else { "a difference" };
             let help = c.reason.split_once("; ").map_or_else(String::new, |(_, what)| format!("; {what}"));
             format!(
-                "Alone that would count. But {n} comparisons are read together, and among so many one looks like this \
-                 by chance too easily{help}."
+                "Alone it would count as {what}. But among {n} comparisons one looks like this by chance too easily{help}."
             )
         }
         _ => format!("It can't be told: {}.", c.reason),
@@ -149,8 +176,8 @@ mod tests {
 
     #[test]
     fn what_was_seen_needs_no_name_of_a_metric() {
-        assert_eq!(seen(0.975, None, "vm (TCG)"), "The figure of vm (TCG) seemed 2.5 % lower.");
-        let said = seen(0.975, Some((0.95, 1.002)), "vm (TCG)");
+        assert_eq!(seen(0.975, None, "", "vm (TCG)"), "The figure of vm (TCG) seemed 2.5 % lower.");
+        let said = seen(0.975, Some((0.95, 1.002)), "", "vm (TCG)");
         let begin = "The figure of vm (TCG) was 2.5 % lower; trials vary, so the true difference may be anything from \
                      5.0 % lower to 0.2 % higher (";
         assert!(said.starts_with(begin), "{said}");
@@ -160,10 +187,43 @@ mod tests {
     fn more_trials_are_asked_for_only_where_they_would_tell() {
         let said = |reason: &str| {
             let (doubt, reason) = (Some(Doubt::ManyComparisons), reason.to_owned());
-            unknown(&Comparison { family: Some(9), doubt, reason, ..Comparison::default() })
+            unknown(&Comparison { family: Some(9), doubt, reason, ..Comparison::default() }, 0.05)
         };
         assert!(said("it may be chance; more would not tell").ends_with("too easily; more would not tell."));
         assert!(said("it may be chance").ends_with("by chance too easily."));
+    }
+
+    #[test]
+    fn what_would_count_alone_is_named() {
+        let said = |interval| {
+            let (doubt, interval) = (Some(Doubt::ManyComparisons), Some(interval));
+            unknown(&Comparison { family: Some(4), doubt, interval, ..Comparison::default() }, 0.05)
+        };
+        assert!(said((0.98, 1.03)).starts_with("Alone it would count as equal. But among 4 comparisons "));
+        assert!(said((1.01, 1.30)).starts_with("Alone it would count as a difference. But among 4 "));
+    }
+
+    /// One range stood in the sentence and another in the verdict's reason.
+    #[test]
+    fn the_range_that_the_verdict_goes_by_is_told_where_it_is_another() {
+        let alone = Comparison {
+            interval: Some((1.05, 1.2)),
+            corrected: Some((1.02, 1.3)),
+            family: Some(8),
+            ..Comparison::default()
+        };
+        let said = |c: &Comparison| judged_by(c, |ends| ends);
+        assert_eq!(
+            said(&alone),
+            "; as one of 8 comparisons that are read together, where chance has 8 tries, from 2.0 % higher to 30 % higher, by which \
+             the verdict goes"
+        );
+        let drifted = Comparison { doubt: Some(Doubt::Drifted), ..alone.clone() };
+        assert!(said(&drifted).ends_with("from 2.0 % higher to 30 % higher"), "{}", said(&drifted));
+        let only = Comparison { family: Some(1), ..alone.clone() };
+        assert!(said(&only).starts_with("; judged more strictly, from 2.0 % higher"), "{}", said(&only));
+        assert_eq!(said(&Comparison { corrected: alone.interval, ..alone.clone() }), "");
+        assert_eq!(said(&Comparison { corrected: None, ..alone }), "");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The verdicts in a sentence each: what is worse, what is better, what is equal, what can't be told.
 
 use vtax_stats::MIN_TRIALS;
+use vtax_store::record::Validity;
 use vtax_store::summary::{Better, Comparison, Doubt, Verdict};
 
 use crate::chapter::Chapter;
@@ -35,12 +36,14 @@ fn sentences(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Cha
     }
     let measured = |m: &&Info| all.iter().any(|c| c.metric == m.name);
     let Some(info) = primary.or_else(|| metrics().find(measured)) else {
-        return match data.trials.is_empty() {
-            true => "Nothing was measured yet.".to_owned(),
-            false => {
-                "There is nothing to compare: no environment and its baseline were both measured.".to_owned()
+        let why = match data.trials.as_slice() {
+            [] => "Nothing was measured yet.",
+            trials if trials.iter().all(|trial| trial.validity != Validity::Valid) => {
+                "There is nothing to compare: no trial counts."
             }
+            _ => "There is nothing to compare: no environment and its baseline were both measured.",
         };
+        return why.to_owned();
     };
     let found: Vec<&Comparison> = all.into_iter().filter(|c| c.metric == info.name).collect();
     if let Some(said) = no_verdict(data, info, &found) {
@@ -302,7 +305,7 @@ mod tests {
 
     use vtax_plan::model::{Cell, Plan};
     use vtax_store::RunDir;
-    use vtax_store::record::TrialRecord;
+    use vtax_store::record::{InvalidReason, TrialRecord};
 
     use super::*;
 
@@ -343,6 +346,21 @@ workload:
 measure: [capacity]
 repeat: 5
 ";
+
+    /// On a busy machine all were made, and it was said that they weren't measured.
+    #[test]
+    fn that_nothing_counts_is_told_from_that_nothing_was_measured() {
+        let directory = tempfile::tempdir().unwrap();
+        let (plan, mut data) = planned(directory.path(), PLAN);
+        assert_eq!(sentences(&data, &[], &[]), "Nothing was measured yet.");
+        let (reason, detail) = (InvalidReason::Disturbed, "a neighbour".to_owned());
+        let cell = plan.cells[0].id.clone();
+        let disturbed = Validity::Invalid { reason, detail };
+        data.trials.push(TrialRecord { cell, validity: disturbed, ..TrialRecord::default() });
+        assert_eq!(sentences(&data, &[], &[]), "There is nothing to compare: no trial counts.");
+        data.trials.push(TrialRecord { cell: plan.cells[0].id.clone(), ..TrialRecord::default() });
+        assert!(sentences(&data, &[], &[]).ends_with("no environment and its baseline were both measured."));
+    }
 
     /// The first sentence of a routed lab's report was a paragraph that named every path.
     #[test]

@@ -361,9 +361,16 @@ fn drifted(c: &mut Comparison, ratio: &Ratio, drift: Option<Drift>, judgement: &
     let Some(drift) = drift.filter(|_| judgement.interval.is_some()) else { return };
     let middle = f64::midpoint(drift.from, drift.to);
     let judged_by = widened(ratio, judgement.level);
-    let at = |end: f64| judge(&judged_by.times((end - middle).exp()), margin).verdict;
-    let (first, last) = (at(drift.from), at(drift.to));
-    let stands = first == judgement.verdict && last == judgement.verdict;
+    let agrees = |end: f64| {
+        let there = judged_by.times((end - middle).exp());
+        match (judgement.verdict, there.interval) {
+            // A family may call a difference real that is within the margin: at its ends it has to be one, and no more.
+            (vtax_stats::Verdict::Worse, Some((low, _))) if low > 1.0 => true,
+            (vtax_stats::Verdict::Better, Some((_, high))) if high < 1.0 => true,
+            (verdict, _) => judge(&there, margin).verdict == verdict,
+        }
+    };
+    let stands = agrees(drift.from) && agrees(drift.to);
     // Where it can't be told for want of certainty, what took the certainty away is the better reason.
     let other = !matches!(c.doubt, None | Some(Doubt::TooWide | Doubt::ManyComparisons));
     if other || (stands && c.verdict != Verdict::Inconclusive) {
@@ -659,10 +666,13 @@ repeat: {min: 3, max: 3, trials: duet}
         for round in 0..3 {
             for candidate in plan.cells.iter().filter(|c| c.baseline.is_some()) {
                 let slower = if candidate.environment.name == "vm" { 3 } else { 1 };
-                for (cell, with) in [(baseline, &candidate.id), (&candidate.id, baseline)] {
+                let first = run.next_index();
+                for (cell, with, other) in
+                    [(baseline, &candidate.id, first + 1), (&candidate.id, baseline, first)]
+                {
                     let service = Nanos(slower * (1_000_000 + 1000 * u64::from(round)));
                     let record = TrialRecord {
-                        partner: Some(Partner { index: 0, cell: with.clone() }),
+                        partner: Some(Partner { index: other, cell: with.clone() }),
                         round: Some(round),
                         timings: Timings { service, ..Timings::default() },
                         ..TrialRecord::begin(cell, "throughput", round)
@@ -676,5 +686,38 @@ repeat: {min: 3, max: 3, trials: duet}
         let found = comparisons(&data);
         let taxes: Vec<f64> = found.iter().filter(|c| c.metric == "startup").filter_map(|c| c.tax).collect();
         assert!(taxes.len() == 2 && taxes.iter().all(|tax| (tax - 1.0).abs() < 1e-9), "{found:?}");
+    }
+
+    /// In a family, a difference may be a real one though within the margin. A drift far inside the margin takes nothing from that.
+    #[test]
+    fn a_difference_within_the_margin_outlasts_a_small_drift() {
+        let rounds = [0, 1, 2, 3, 4, 5, 6, 7];
+        let scatter = [0.0, 1.0, -1.0, 0.5, -0.5, 1.0, 0.0, -1.0];
+        let slow: Vec<f64> = scatter.iter().map(|by: &f64| 103.0 * (0.003 * by).exp()).collect();
+        let fast = vec![100.0; 8];
+        let words = [vtax_stats::Verdict::Worse, vtax_stats::Verdict::Better];
+        for ((candidate, base), word) in [(&slow, &fast), (&fast, &slow)].into_iter().zip(words) {
+            let sides = [candidate, base].map(|values| Group::in_rounds(values, &rounds));
+            let ratio = vtax_stats::tax(&sides[0], &sides[1], Direction::Lower, 1).unwrap();
+            let judged_by = widened(&ratio, 0.01);
+            assert_eq!(judge(&judged_by, 0.05).verdict, vtax_stats::Verdict::Equivalent);
+            let judgement = Judgement {
+                verdict: word,
+                reason: "a real difference, though within the margin as far as it is known".to_owned(),
+                doubt: None,
+                interval: judged_by.interval,
+                level: 0.01,
+            };
+            let after = |moved: f64| {
+                let middle = ratio.tax.ln();
+                let drift = Drift { from: middle - moved / 2.0, to: middle + moved / 2.0 };
+                let mut c = Comparison { verdict: verdict(word), ..Comparison::default() };
+                drifted(&mut c, &ratio, Some(drift), &judgement, 0.05);
+                (c.verdict, c.doubt)
+            };
+            assert_eq!(after(0.01), (verdict(word), None));
+            // From one side of 1 to the other.
+            assert_eq!(after(0.08), (Verdict::Inconclusive, Some(Doubt::Drifted)));
+        }
     }
 }

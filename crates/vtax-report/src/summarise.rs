@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use vtax_plan::is_smoke_test;
 use vtax_plan::model::{Cell, TrialKind};
 use vtax_stats::MIN_TRIALS;
 use vtax_store::record::{TrialRecord, Validity};
@@ -117,7 +118,9 @@ fn trial(record: &TrialRecord) -> TrialSummary {
 fn notes(data: &RunData, comparisons: &[Comparison]) -> Vec<String> {
     let mut notes = Vec::new();
     if !data.complete {
-        notes.push("The run is not complete: trials are missing, and --resume goes on with them.".to_owned());
+        // A smoke test isn't gone on with.
+        let on = if is_smoke_test(&data.plan) { "" } else { ", and --resume goes on with them" };
+        notes.push(format!("The run is not complete: trials are missing{on}."));
     }
     notes.extend(data.too_many());
     notes.extend(interrupted(data));
@@ -155,9 +158,8 @@ fn notes(data: &RunData, comparisons: &[Comparison]) -> Vec<String> {
 fn too_few_rounds(data: &RunData, comparisons: &[Comparison]) -> Option<String> {
     let repeat = &data.plan.repeat;
     // A smoke test makes each trial once whatever is asked for, and is no measurement.
-    let is_smoke_test = data.plan.name.ends_with("-smoke-test");
     let few = (repeat.max as usize) < MIN_TRIALS
-        && !is_smoke_test
+        && !is_smoke_test(&data.plan)
         && comparisons.iter().any(|c| c.doubt == Some(Doubt::TooFew));
     let change = match repeat.trials {
         TrialKind::Single => format!("`--set repeat={MIN_TRIALS}`"),
@@ -251,6 +253,10 @@ mod tests {
         assert_eq!(too_few_rounds(&data, &few), None);
         (data.plan.repeat.max, data.plan.name) = (1, "quick-smoke-test".to_owned());
         assert_eq!(too_few_rounds(&data, &few), None);
+        data.complete = false;
+        let incomplete = |data: &RunData| notes(data, &[]).swap_remove(0);
+        assert_eq!(incomplete(&data), "The run is not complete: trials are missing.");
+        data.complete = true;
         // Where the first table has no tax, none is spoken of.
         let emulated = |compared: &[Comparison]| {
             let notes = notes(&data, compared);

@@ -319,6 +319,26 @@ fn what_kept_nobody_waiting_is_no_outage() {
     assert!(section(&older).contains("Callers typically waited") && !table.contains("no outage"), "{table}");
 }
 
+/// With a connection for each request hardly any is open at the fault: what there wasn't is neither kept nor lost.
+#[test]
+fn failovers_without_an_open_connection_kept_none() {
+    let of = |open: [u64; 2]| {
+        let (page, _) = rewritten(|entry| {
+            for (fault, open) in faults(entry).into_iter().flatten().zip(open) {
+                fault["seen"]["connections"] = serde_json::json!({"open": open, "kept": open, "lost": 0});
+            }
+        });
+        section(&page).to_owned()
+    };
+    let none = of([0, 0]);
+    assert!(!none.contains("kept every connection"), "{none}");
+    // Of both failovers of a guest one had any.
+    let some = of([0, 7]);
+    assert!(some.contains("<b>1 of 1</b> kept every connection"), "{some}");
+    assert!(!some.contains("2 of 2</b> kept every connection"), "{some}");
+    assert!(some.contains("All 7 connections that were open were kept."), "{some}");
+}
+
 /// Four guests and two kinds of faults: eight sentences one after the other, and a table for each kind, were no overview.
 #[test]
 fn many_kinds_of_faults_have_a_table_of_them_all() {

@@ -198,11 +198,23 @@ impl<'a> Runner<'a> {
     }
 
     fn note_once(&mut self, about: Option<&str>, note: &str) -> Result<(), RunError> {
+        let mut is_noted = false;
         for entry in self.store.run().journal()? {
-            if matches!(entry?, JournalEntry::Note { cell, text, .. } if cell.as_deref() == about && text == note)
-            {
-                return Ok(());
+            match entry? {
+                JournalEntry::Note { cell, text, .. } if cell.as_deref() == about && text == note => {
+                    is_noted = true;
+                }
+                // What was left out and measured after all is left out anew: reports forget the note before.
+                JournalEntry::TrialEnded(record)
+                    if about == Some(record.cell.as_str()) && record.validity == Validity::Valid =>
+                {
+                    is_noted = false;
+                }
+                _ => {}
             }
+        }
+        if is_noted {
+            return Ok(());
         }
         self.store.note(about, note)?;
         let text = about.map_or_else(|| note.to_owned(), |cell| format!("{cell}: {note}"));

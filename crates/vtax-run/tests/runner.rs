@@ -209,6 +209,25 @@ fn a_resumed_run_makes_exactly_what_is_missing() {
     }
 }
 
+/// A report forgets why a cell was left out once the cell was measured.
+#[test]
+fn a_cell_that_was_measured_meanwhile_is_noted_anew() {
+    let (plan, directory) = (plan(), tempfile::tempdir().expect("a directory"));
+    let mut store = create(&plan, &directory);
+    let estimate = |_: &_, _: &_| Duration::from_secs(1);
+    let notes_after = |store: &mut RunWriter| {
+        let stop = Stop::default();
+        let mut runner = Runner::new(&plan, store, &Silent, stop, &estimate).expect("the journal reads");
+        runner.leave_out(0, "no memory").expect("noted");
+        let entries = store.run().journal().expect("the journal reads").map(|e| e.expect("an entry"));
+        entries.filter(|e| matches!(e, JournalEntry::Note { text, .. } if text.contains("no memory"))).count()
+    };
+    assert_eq!(notes_after(&mut store), 1);
+    assert_eq!(notes_after(&mut store), 1);
+    go(&plan, &mut store, &mut Fake::new(Stop::default(), 4), None);
+    assert_eq!(notes_after(&mut store), 2);
+}
+
 #[test]
 fn resuming_a_complete_run_does_not_move_its_end() {
     let (plan, directory) = (plan(), tempfile::tempdir().expect("a directory"));

@@ -7,6 +7,7 @@
 
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
+use crate::center::{agree, tells_nothing};
 use crate::describe::moments;
 use crate::interval::{pick, within_rounds};
 use crate::ratio::{Bound, Direction, Ratio};
@@ -51,12 +52,13 @@ pub struct OverHosts {
     pub hosts: Vec<HostTax>,
     /// The mean over hosts.
     pub center: f64,
-    /// 95 % interval of the mean over all hosts like these; `None` below [`MIN_HOSTS`].
+    /// 95 % interval of the mean over all hosts like these; `None` below [`MIN_HOSTS`], and where fewer than
+    /// [`ENCLOSING`](crate::ENCLOSING) all agree.
     pub interval: Option<(f64, f64)>,
     /// Standard deviation between hosts' true taxes: what their rounds explain is taken off. `None` with a single host or
     /// where no host has two rounds.
     pub spread: Option<f64>,
-    /// Where the tax of another host like these would be found 95 times of 100; `None` below [`MIN_HOSTS`].
+    /// Where the tax of another host like these would be found 95 times of 100; `None` where there is no interval.
     pub another: Option<(f64, f64)>,
     /// How often hosts with one and the same tax would come out at least as different; `None` as of `spread`.
     pub same: Option<f64>,
@@ -84,8 +86,10 @@ pub fn over_hosts(hosts: &[HostLogs<'_>], seed: u64) -> Option<OverHosts> {
     let count = parts.len() as f64;
     let centers: Vec<f64> = parts.iter().map(|p| p.mean).collect();
     let (center, variance) = moments(&centers);
+    // What rounding makes of hosts that agree is no scatter.
+    let variance = if agree(&centers) { 0.0 } else { variance };
     let unseen = hidden(hosts.iter().map(|h| usable(h.resolution)).fold(0.0, f64::max));
-    let enough = parts.len() >= MIN_HOSTS;
+    let enough = parts.len() >= MIN_HOSTS && (unseen > 0.0 || !tells_nothing(&centers));
     let within = Within::of(&parts);
     let lean = if enough { lean(&parts, (center, variance), seed) } else { (1.0, 1.0) };
     let mean = Uncertainty::symmetric(variance / count, count - 1.0, unseen);
@@ -268,6 +272,7 @@ mod tests {
 
     use super::*;
     use crate::student::normal_quantile;
+    use crate::verdict::{Doubt, Verdict};
 
     fn over(hosts: &[Vec<f64>]) -> OverHosts {
         let hosts: Vec<HostLogs<'_>> = hosts.iter().map(|logs| HostLogs { logs, resolution: 0.0 }).collect();
@@ -328,6 +333,26 @@ mod tests {
         assert_eq!(over_hosts(&[], 1), None);
         assert_eq!(over_hosts(&[HostLogs { logs: &[], resolution: 0.0 }], 1), None);
         assert_eq!(over_hosts(&[HostLogs { logs: &[f64::NAN], resolution: 0.0 }], 1), None);
+    }
+
+    /// The mean opinion score of calls without a loss is the same on each host.
+    #[test]
+    fn few_hosts_that_agree_to_the_digit_have_no_interval() {
+        for (hosts, logs) in [(3, vec![0.0; 3]), (5, vec![0.1; 4]), (3, vec![0.1, 0.3])] {
+            let found = over(&vec![logs.clone(); hosts]);
+            assert_eq!((found.interval, found.another), (None, None), "{hosts} of {logs:?}");
+            let judged = crate::judge(&found.ratio(Direction::Higher, Bound::Exact), 0.05);
+            assert_eq!((judged.verdict, judged.doubt), (Verdict::Inconclusive, Some(Doubt::TooFew)));
+            assert!(judged.reason.contains(&format!("all {hosts} agree to the digit")), "{judged:?}");
+        }
+        // All of six lie on one side of the truth in 3 of 100 cases.
+        let six = over(&vec![vec![0.0; 3]; 6]);
+        assert_eq!((six.interval, six.another), (Some((0.0, 0.0)), Some((0.0, 0.0))));
+        assert_eq!(
+            crate::judge(&six.ratio(Direction::Higher, Bound::Exact), 0.05).verdict,
+            Verdict::Equivalent
+        );
+        assert!(over(&[vec![0.0; 3], vec![0.0; 3], vec![0.01; 3]]).interval.is_some());
     }
 
     #[test]

@@ -80,8 +80,8 @@ pub fn judge_family(ratios: &[Ratio], margin: f64, alpha: f64) -> Vec<Judgement>
                 let shown = if corrected.verdict == Verdict::Equivalent { same } else { corrected };
                 // What would tell, or that more trials would not, holds here as well.
                 let what = shown.reason.rsplit_once("; ").filter(|_| shown.doubt == Some(Doubt::TooWide));
-                let reason =
-                    by_chance(able.len()) + &what.map_or_else(String::new, |(_, what)| format!("; {what}"));
+                let reason = by_chance(alone.verdict, able.len())
+                    + &what.map_or_else(String::new, |(_, what)| format!("; {what}"));
                 let doubt = Some(Doubt::ManyComparisons);
                 Judgement { verdict: Verdict::Inconclusive, doubt, reason, ..shown }
             }
@@ -163,8 +163,10 @@ fn beyond(ratio: &Ratio, distance: f64, below: bool) -> f64 {
     ratio.uncertainty.map_or(1.0, |u| u.p_value(distance, below))
 }
 
-fn by_chance(family: usize) -> String {
-    format!("on its own it would count, but among {family} comparisons it may be chance")
+/// Why what has this verdict alone has none among so many.
+fn by_chance(alone: Verdict, family: usize) -> String {
+    let what = if alone == Verdict::Equivalent { "equal" } else { "a difference" };
+    format!("on its own it would count as {what}, but among {family} comparisons it may be chance")
 }
 
 #[cfg(test)]
@@ -215,7 +217,7 @@ mod tests {
         assert_eq!(judged[0].verdict, Verdict::Worse);
         assert_eq!(judged[2].verdict, Verdict::Inconclusive);
         let (chance, what) = judged[2].reason.split_once("; ").unwrap();
-        assert!(chance.contains("among 4 comparisons"), "{chance}");
+        assert!(chance.contains("count as a difference, but among 4 comparisons"), "{chance}");
         assert!(what.contains("trials each would"), "what would tell: {what}");
         // Without an interval nothing can be claimed, so the others needn't pay for it.
         let none = ratio(1.0, 0.1).with(None);
@@ -243,6 +245,8 @@ mod tests {
         assert_eq!((last.verdict, last.doubt), (Verdict::Inconclusive, Some(Doubt::ManyComparisons)));
         assert!(!Margin::new(0.05).contains(last.interval.unwrap()), "{last:?}");
         assert!(last.reason.ends_with("trials each would tell"), "{last:?}");
+        // Beside a tax of 1.00x, that it would count said the opposite of what it meant.
+        assert!(last.reason.starts_with("on its own it would count as equal, but among 4"), "{last:?}");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::HOSTS_FILE;
+
 /// What can go wrong with a run directory; every variant names the file and the way out.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -46,10 +48,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A new run would overwrite something.
-    #[error(
-        "{} already exists and is not empty; choose another --out, or continue the run in it with --resume",
-        path.display()
-    )]
+    #[error("{} already exists and is not empty; choose another --out{}", path.display(), or_resume(path))]
     Exists {
         /// The directory.
         path: PathBuf,
@@ -88,6 +87,12 @@ pub enum StoreError {
     },
 }
 
+/// What else can be done with a directory that isn't empty: go on with the run in it, where there is one, or one for each host.
+fn or_resume(path: &Path) -> &'static str {
+    let holds = |file: &str| path.join(file).exists();
+    if holds("journal.jsonl") || holds(HOSTS_FILE) { ", or continue the run in it with --resume" } else { "" }
+}
+
 impl StoreError {
     /// Classifies a failed system call: a full disk is told apart, since what helps is different.
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
@@ -115,5 +120,23 @@ impl StoreError {
     pub fn is_bad_input(&self) -> bool {
         !matches!(self, Self::Full { .. } | Self::Io { .. } | Self::Unwritable { .. })
             || matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_run_can_be_continued() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = || StoreError::Exists { path: directory.path().to_owned() }.to_string();
+        std::fs::write(directory.path().join("notes.txt"), "").unwrap();
+        assert!(text().ends_with("choose another --out"), "{}", text());
+        for file in ["journal.jsonl", HOSTS_FILE] {
+            std::fs::write(directory.path().join(file), "").unwrap();
+            assert!(text().ends_with("the run in it with --resume"), "{}", text());
+            std::fs::remove_file(directory.path().join(file)).unwrap();
+        }
     }
 }

@@ -20,6 +20,7 @@ mod live;
 pub mod network;
 mod observation;
 mod pages;
+mod pairs;
 mod parquet_file;
 mod probes;
 pub mod provenance;
@@ -39,6 +40,7 @@ pub use error::StoreError;
 pub use files::refuse_links;
 pub use journal::{JOURNAL_MINOR, JOURNAL_VERSION, Journal};
 pub use live::{LiveComparison, LiveReader, LiveState, LiveTrial, LiveWriter};
+pub use pairs::Pairs;
 pub use probes::{PROBES_VERSION, ProbeRow};
 pub use provenance::{PROVENANCE_VERSION, Provenance};
 pub use run::{

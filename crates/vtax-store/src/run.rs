@@ -1,6 +1,5 @@
 //! The run directory as a whole: create, open, resume, lock.
 
-use std::collections::HashSet;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -13,8 +12,9 @@ use crate::StoreError;
 use crate::calibration::{CALIBRATION_VERSION, Calibration};
 use crate::files;
 use crate::journal::{Appender, JOURNAL_MINOR, JOURNAL_VERSION, Journal};
+use crate::pairs::Pairs;
 use crate::provenance::{PROVENANCE_VERSION, Provenance};
-use crate::record::{InvalidReason, JournalEntry, TrialRecord, Validity};
+use crate::record::{JournalEntry, TrialRecord};
 use crate::summary::{SUMMARY_VERSION, Summary};
 use crate::trial::{TrialDir, TrialWriter};
 
@@ -349,13 +349,17 @@ impl RunDir {
     ///
     /// Those of the journal: [`StoreError::Io`], [`StoreError::Newer`] or [`StoreError::Damaged`].
     pub fn trials(&self) -> Result<Vec<TrialRecord>, StoreError> {
-        let mut trials = Vec::new();
+        let (mut trials, mut pairs) = (Vec::new(), Pairs::default());
         for entry in self.journal()? {
-            if let JournalEntry::TrialEnded(record) = entry? {
-                trials.push(*record);
+            match entry? {
+                JournalEntry::TrialEnded(record) => trials.extend(pairs.take(*record)),
+                JournalEntry::Resumed { .. } | JournalEntry::Completed { .. } => trials.extend(pairs.end()),
+                JournalEntry::Opened { .. }
+                | JournalEntry::TrialStarted { .. }
+                | JournalEntry::Note { .. } => {}
             }
         }
-        discount_halves(&mut trials);
+        trials.extend(pairs.end());
         Ok(trials)
     }
 
@@ -669,21 +673,5 @@ pub(crate) fn damaged(path: &Path, reason: &impl std::fmt::Display) -> StoreErro
         place: String::new(),
         reason: reason.to_string(),
         way_out: "restore it from a copy of the run",
-    }
-}
-
-/// A run that ended between the two lines of a pair made the pair again: the half that is there was measured at another time than
-/// whatever it would be compared with.
-fn discount_halves(trials: &mut [TrialRecord]) {
-    let finished: HashSet<u32> = trials.iter().map(|trial| trial.index).collect();
-    for trial in trials {
-        let Some(partner) = trial.partner.as_ref().filter(|partner| !finished.contains(&partner.index))
-        else {
-            continue;
-        };
-        let detail = format!("the trial of {} at the same time was not finished", partner.cell);
-        if trial.validity == Validity::Valid {
-            trial.validity = Validity::Invalid { reason: InvalidReason::PartnerInvalid, detail };
-        }
     }
 }

@@ -14,7 +14,8 @@ use crate::journal::LINE_LIMIT;
 use crate::record::{Partner, Timings};
 use crate::validity::Validity;
 
-/// Most lines that one call tells: the next call goes on.
+/// Most lines that one call tells: the next call goes on. A call also ends once its lines are together as long as a single one may be, so
+/// that it never has more than twice that in memory.
 const MOST: usize = 4096;
 
 /// What a line of a journal says, without what a trial found.
@@ -85,7 +86,7 @@ impl JournalTail {
     }
 
     /// What was written since the last call, in order; nothing where nothing was. A line that isn't whole yet comes
-    /// with the next call. At most 4096 lines come at once, so a call that gives that many is made again.
+    /// with the next call. At most 4096 lines come at once, and fewer of long ones, so whoever wants all calls again until nothing comes.
     ///
     /// # Errors
     ///
@@ -104,7 +105,8 @@ impl JournalTail {
         let mut reader = BufReader::with_capacity(1 << 16, file);
         reader.seek(SeekFrom::Start(self.position)).map_err(|e| self.error(e))?;
         let (mut found, mut line) = (Vec::new(), Vec::new());
-        while found.len() < MOST {
+        let mut taken = 0;
+        while found.len() < MOST && taken < LINE_LIMIT {
             line.clear();
             let read =
                 reader.by_ref().take(LINE_LIMIT).read_until(b'\n', &mut line).map_err(|e| self.error(e))?;
@@ -120,6 +122,8 @@ impl JournalTail {
             self.passed += 1;
             if self.passed > self.last_line {
                 self.last_line = self.passed;
+                // Only of those that are given: a call must not end without any while there are some.
+                taken += read as u64;
                 let understood: JournalLine = serde_json::from_slice(&line).unwrap_or_default();
                 found.push(JournalLine { place: self.passed, ..understood });
             }
@@ -263,6 +267,21 @@ mod tests {
         assert!(ends_completed(&path));
         append(&path, "{\"event\":\"resumed\",\"at_unix_ms\":6}\n{\"ev");
         assert!(!ends_completed(&path));
+    }
+
+    #[test]
+    fn long_lines_come_a_few_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let long = "x".repeat(9 << 20) + "\n";
+        (0..3).for_each(|_| append(&path, &long));
+        let places = |tail: &mut JournalTail| -> Vec<u64> {
+            tail.read().unwrap().iter().map(|line| line.place).collect()
+        };
+        let mut tail = JournalTail::after(dir.path(), 0);
+        assert_eq!([(); 3].map(|()| places(&mut tail)), [vec![1, 2], vec![3], vec![]]);
+        // What is passed over isn't kept.
+        assert_eq!(places(&mut JournalTail::after(dir.path(), 2)), [3]);
     }
 
     #[test]

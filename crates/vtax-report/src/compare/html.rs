@@ -62,13 +62,13 @@ fn rows(c: &RunComparison) -> Markup {
     columns.push(("Why", false));
     let mut table = open_table("stacked", &columns);
     for row in &c.rows {
-        line(&mut table, row, c.gate.is_some());
+        line(&mut table, row, c);
     }
     close_table(&mut table);
     scrolling(&table)
 }
 
-fn line(table: &mut Markup, row: &Row, gated: bool) {
+fn line(table: &mut Markup, row: &Row, c: &RunComparison) {
     let metric = format!("{} [{}]", row.label, row.comparison.measure);
     table.open("tr", &[]).element("th", &[("scope", "row")], &place(row)).element("td", &[], &metric);
     let figures = [value_text(row.a.as_ref()), value_text(row.b.as_ref()), tax_text(row), interval_text(row)];
@@ -81,8 +81,8 @@ fn line(table: &mut Markup, row: &Row, gated: bool) {
         false => table.text(NOT_COMPARABLE),
     };
     table.close("td");
-    if gated {
+    if c.gate.is_some() {
         table.element("td", &[], gate_word(row));
     }
-    table.element("td", &[], &doubt(row)).close("tr");
+    table.element("td", &[], &doubt(row, c)).close("tr");
 }

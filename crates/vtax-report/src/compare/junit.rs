@@ -127,6 +127,6 @@ fn message(row: &Row, c: &RunComparison) -> String {
             let found = format!("{} {}", tax_text(row), interval_text(row));
             format!("tax {} exceeds the limit of {limit}", found.trim_end())
         }
-        _ => format!("can't tell whether the tax keeps to {limit}: {}", doubt(row)),
+        _ => format!("can't tell whether the tax keeps to {limit}: {}", doubt(row, c)),
     }
 }

@@ -40,8 +40,8 @@ pub(super) fn render(c: &RunComparison) -> String {
     let doubts = c
         .rows
         .iter()
-        .filter(|r| !doubt(r).is_empty())
-        .map(|r| format!("- {}\n", text(&format!("{}, {}: {}", place(r), metric(r), doubt(r)))));
+        .filter(|r| !doubt(r, c).is_empty())
+        .map(|r| format!("- {}\n", text(&format!("{}, {}: {}", place(r), metric(r), doubt(r, c)))));
     let only = c.only.iter().map(|o| format!("- {}\n", text(&only_text(o))));
     let changes = c.changes.iter().map(|change| format!("- {}\n", text(change)));
     for (title, list) in [

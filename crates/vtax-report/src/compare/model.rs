@@ -15,7 +15,7 @@ pub(crate) const COMPARISON_VERSION: u32 = 1;
 pub struct Options {
     /// The highest tax of B over A that passes: 0.1 lets B cost up to 1.1 times as much.
     pub max_tax: Option<Share>,
-    /// A comparison that can't tell fails the gate, too.
+    /// A comparison that can't tell fails the gate, too, as does one of which some of several runs have no figure.
     pub strict: bool,
     /// Names of metrics; empty: those of a report's first table; `all`: every compared one.
     pub metrics: Vec<String>,
@@ -88,6 +88,11 @@ impl RunComparison {
     pub(super) fn is_of_runs(&self) -> bool {
         self.a.runs() > 1
     }
+
+    /// How many runs A and B have.
+    pub(super) fn counts(&self) -> [usize; 2] {
+        [self.a.runs(), self.b.runs()]
+    }
 }
 
 /// One metric of one cell and measure in both runs.
@@ -112,6 +117,19 @@ pub struct Row {
     pub gate: Option<GateVerdict>,
 }
 
+impl Row {
+    /// Sides of which some runs have a figure and others have none: which side, how many have one, and how many there are. `counts` are
+    /// the runs of A and of B; a side with a single run has figures of its trials.
+    pub(super) fn incomplete(&self, counts: [usize; 2]) -> Vec<(&'static str, usize, usize)> {
+        let sides = [("A", self.a.as_ref(), counts[0]), ("B", self.b.as_ref(), counts[1])];
+        let found = sides.into_iter().filter_map(|(side, figures, count)| {
+            let with = figures?.n as usize;
+            (count > 1 && with < count).then_some((side, with, count))
+        });
+        found.collect()
+    }
+}
+
 /// What the gate says of one comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -120,7 +138,7 @@ pub enum GateVerdict {
     Pass,
     /// The whole interval is beyond the limit.
     Fail,
-    /// The interval holds the limit, or there is none.
+    /// The interval holds the limit, or there is none; with strictness also where some of several runs have no figure.
     CantTell,
 }
 
@@ -159,12 +177,14 @@ pub enum CompareError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// A metric of [`Options::metrics`] doesn't exist.
-    #[error("there is no metric `{name}` to compare; there are {known} and `{ALL_METRICS}`")]
+    #[error(
+        "there is no metric `{name}` to compare; {near}docs/words.md lists them, as does `vtax explain`, and `{ALL_METRICS}` is every one"
+    )]
     UnknownMetric {
         /// As given.
         name: String,
-        /// Those there are.
-        known: String,
+        /// A question that names those that are like it; empty where none is.
+        near: String,
     },
     /// A run can't be read.
     #[error(transparent)]

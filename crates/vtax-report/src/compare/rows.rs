@@ -58,9 +58,29 @@ pub(super) fn rows(a: Runs<'_>, b: Runs<'_>, options: &Options) -> Vec<Row> {
                 Comparison { reason: for_runs(&pending.comparison.reason, a), ..pending.comparison };
             without_percentile(a, b, &mut row.comparison);
         }
-        row.gate = options.max_tax.map(|max| held_to(&row.comparison, max, beyond));
+        // Runs that have no figure may be those that a change broke.
+        let doubtful = options.strict && !row.incomplete([a.count(), b.count()]).is_empty();
+        row.gate = options.max_tax.map(|max| match held_to(&row.comparison, max, beyond) {
+            GateVerdict::Pass if doubtful => GateVerdict::CantTell,
+            held => held,
+        });
     }
     rows
+}
+
+/// What is said of rows whose intervals are made of fewer runs than a side has.
+pub(super) fn incomplete(a: Runs<'_>, b: Runs<'_>, rows: &[Row]) -> Vec<String> {
+    let mut said = Vec::new();
+    for row in rows.iter().filter(|row| row.comparable) {
+        for (side, with, count) in row.incomplete([a.count(), b.count()]) {
+            let (c, have) = (&row.comparison, if with == 1 { "has" } else { "have" });
+            said.push(format!(
+                "{} ({}) of {}: {with} of {count} runs of {side} {have} a figure; the others are not in the interval.",
+                row.label, c.measure, c.cell
+            ));
+        }
+    }
+    said
 }
 
 /// The trials that a run made in any case, where it looked at its figures to decide how many more to make.

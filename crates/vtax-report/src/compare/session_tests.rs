@@ -131,3 +131,38 @@ fn versions_that_differ_among_runs_are_told() {
         assert!(changes.iter().any(|change| change == told), "{told}: {changes:?}");
     }
 }
+
+/// A change after which the service no longer starts in every run must not pass as if those runs hadn't been made.
+#[test]
+fn runs_without_a_figure_are_told_and_are_not_let_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let a = sessions(&run, &dir.path().join("a"), &[1.0, 1.01, 0.99, 1.0]);
+    let mut b = sessions(&run, &dir.path().join("b"), &[1.0, 1.0, 0.99]);
+    let broken = |record: &mut vtax_store::record::TrialRecord| record.cell != "container.bridge.http";
+    let setup = |_: &mut vtax_plan::model::Plan, p: &mut Provenance| p.run_id = "broken".to_owned();
+    b.push(changed(&run, &dir.path().join("b/broken"), setup, broken));
+    let of = |b: &[Report], strict| {
+        let options = Options { metrics: vec!["capacity".to_owned()], strict, ..gated(0.5) };
+        let c = of_runs(&a, b, &options).unwrap();
+        let row = c.rows.iter().find(|row| row.comparison.cell == "container.bridge.http").unwrap().clone();
+        (row.gate, c)
+    };
+    let told = "(capacity) of container.bridge.http: 3 of 4 runs of B have a figure; the others are not in the interval.";
+    let (held, c) = of(&b, false);
+    assert_eq!((held, c.passes()), (Some(GateVerdict::Pass), true));
+    let warned =
+        |c: &RunComparison| c.warnings.iter().filter(|w| w.contains("are not in the interval")).count();
+    assert!(c.warnings.iter().any(|w| w.ends_with(told)) && warned(&c) == 1, "{:?}", c.warnings);
+    let (held, c) = of(&b, true);
+    assert_eq!((held, c.passes(), warned(&c)), (Some(GateVerdict::CantTell), false, 1));
+    every_form_says(&c, "within the limit, but not all runs have a figure");
+    assert!(c.junit().contains("but not all runs have a figure"));
+    // All of them have one.
+    let (held, c) = of(&a_session_more(&run, dir.path()), true);
+    assert_eq!((held, c.passes(), warned(&c)), (Some(GateVerdict::Pass), true, 0), "{:?}", c.warnings);
+}
+
+fn a_session_more(of: &RunDir, dir: &Path) -> Vec<Report> {
+    sessions(of, &dir.join("whole"), &[1.0, 1.0, 0.99, 1.01])
+}

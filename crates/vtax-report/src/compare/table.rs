@@ -3,6 +3,7 @@
 use vtax_store::summary::{MetricSummary, Verdict};
 use vtax_units::counted;
 
+use super::rows::held_to;
 use super::{Gate, GateVerdict, OnlyIn, Row, RunComparison, Side};
 use crate::format::{tax, tax_range, typical, utc};
 use crate::text::{first_column, wrap};
@@ -99,7 +100,18 @@ pub(super) fn interval_text(row: &Row) -> String {
 }
 
 /// Why a row is inconclusive or held to be so by the gate; empty where its verdict says it all.
-pub(super) fn doubt(row: &Row) -> String {
+pub(super) fn doubt(row: &Row, c: &RunComparison) -> String {
+    let is_within = |gate: Gate| held_to(&row.comparison, gate.max_tax, false) == GateVerdict::Pass;
+    if row.gate == Some(GateVerdict::CantTell)
+        && c.gate.is_some_and(is_within)
+        && !row.incomplete(c.counts()).is_empty()
+    {
+        let why = "within the limit, but not all runs have a figure";
+        return match row.comparison.verdict {
+            Verdict::Inconclusive => format!("{}; {why}", row.comparison.reason),
+            _ => why.to_owned(),
+        };
+    }
     match row.comparison.verdict {
         Verdict::Inconclusive => row.comparison.reason.clone(),
         _ if row.gate == Some(GateVerdict::CantTell) && row.comparison.interval.is_none() => {
@@ -168,7 +180,7 @@ pub(super) fn render(c: &RunComparison) -> String {
             out.push_str(&wrap(&format!("{} [{}]", row.label, row.comparison.measure), ""));
         }
         last = key;
-        out.push_str(&line(row));
+        out.push_str(&line(row, c));
     }
     if !c.only.is_empty() {
         out.push_str("\nnot compared\n");
@@ -186,7 +198,7 @@ pub(super) fn render(c: &RunComparison) -> String {
     out
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &Row, c: &RunComparison) -> String {
     let verdict = match row.comparable {
         true => format!("{} {}", sign(row.comparison.verdict), verdict_word(row)),
         false => format!("? {NOT_COMPARABLE}"),
@@ -194,7 +206,7 @@ fn line(row: &Row) -> String {
     let (a, b) = (value_text(row.a.as_ref()), value_text(row.b.as_ref()));
     let (tax, interval) = (tax_text(row), interval_text(row));
     let mut out = columns([&row.environment, &a, &b, &tax, &interval, &verdict, gate_word(row)]);
-    let doubt = doubt(row);
+    let doubt = doubt(row, c);
     if !doubt.is_empty() {
         out.push_str(&wrap(&format!("    {doubt}"), "    "));
     }

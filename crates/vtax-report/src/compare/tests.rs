@@ -386,7 +386,14 @@ fn what_only_one_has_is_listed() {
     assert!(refused(&a, &none, &gated(0.1)).contains("no metric has a figure in both runs"));
     let metrics = vec!["speed".to_owned()];
     let text = refused(&a, &a, &Options { metrics, ..Options::default() });
-    assert!(text.contains("no metric `speed`") && text.contains("`capacity`"), "{text}");
+    assert!(text.contains("no metric `speed`") && text.contains("`vtax explain`"), "{text}");
+    // A handful that may have been meant, and not all that there are.
+    for (name, meant) in [("latncy_p50", "mean `latency_p50`"), ("Cpu-per-request", "mean `cpu_per_request`")]
+    {
+        let metrics = vec!["capacity".to_owned(), name.to_owned()];
+        let text = refused(&a, &a, &Options { metrics, ..Options::default() });
+        assert!(text.contains(meant) && text.matches('`').count() <= 16, "{text}");
+    }
 }
 
 #[test]

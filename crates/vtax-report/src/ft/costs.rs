@@ -102,7 +102,7 @@ fn measured(e: &Environment, aspect: Aspect) -> Option<(u64, u64, &'static str)>
     };
     let (found, what) = match aspect {
         Aspect::Availability => (of(&|f| Some(f.end == End::Survived)), "failures survived"),
-        Aspect::Connections => (of(&|f| Some(f.counts.kept? >= f.counts.open?)), "kept every connection"),
+        Aspect::Connections => (of(&|f| f.counts.kept_all()), "kept every connection"),
         Aspect::SplitBrain => (of(&|f| Some(f.times.fenced? <= f.times.promoted?)), "fenced first"),
         // Only a service that keeps its own count can tell: the soak test's does.
         Aspect::Memory | Aspect::Disk => (None, ""),

@@ -28,6 +28,15 @@ pub(crate) struct Counts {
     pub(crate) retransmissions: Option<u64>,
 }
 
+impl Counts {
+    /// Whether every connection that was open at the fault was kept; `None` where that isn't known, or where none was open: then
+    /// none could be lost, whatever became of the service.
+    pub(crate) fn kept_all(&self) -> Option<bool> {
+        let open = self.open.filter(|open| *open > 0)?;
+        Some(self.kept? >= open)
+    }
+}
+
 /// How a fault ended for the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {

@@ -79,10 +79,11 @@ impl Span {
     }
 }
 
-/// What protection costs, over the trials of a cell.
+/// What protection costs, over the trials of a cell. Where a trial has several protected systems, its rate over the link and what the
+/// hosts and the supervision took are those of all of them together; the rest is their mean.
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
-    /// One value per trial: checkpoints a second.
+    /// One value per trial, as of all but the last two: checkpoints a second.
     pub(crate) checkpoint_rate: Vec<f64>,
     /// Share of the time in which the guest stood still.
     pub(crate) stopped_share: Vec<f64>,
@@ -213,15 +214,16 @@ impl Series<'_> {
         Figure::of_failovers(quantity.unit, self.failovers.iter().map(of), most.fold(0.0, f64::max))
     }
 
-    /// Connections kept and open, and in how many failovers all of them were kept; `None` where none were counted.
+    /// Connections kept and open, and in how many failovers all of them were kept; `None` where none were open.
     pub(crate) fn connections(&self) -> Option<Connections> {
         let mut sum = Connections::default();
         for counts in self.failovers.iter().map(|f| f.counts) {
             let (Some(open), Some(kept)) = (counts.open, counts.kept) else { continue };
+            let Some(kept_all) = counts.kept_all() else { continue };
             sum.open = sum.open.saturating_add(open);
             sum.kept = sum.kept.saturating_add(kept.min(open));
             sum.failovers += 1;
-            sum.unharmed += u64::from(kept >= open);
+            sum.unharmed += u64::from(kept_all);
         }
         (sum.open > 0).then_some(sum)
     }

@@ -88,9 +88,9 @@ fn environment(
     let (mode, interval, has_disk) = mode(cell);
     let mut costs = Costs::default();
     let measured = trials.iter().filter(|t| costs_of == Some(t.measure.as_str()));
-    let valid = measured.filter(|t| t.validity == Validity::Valid);
-    for (_, protection) in valid.flat_map(|t| t.protections()).filter(|(name, _)| is_measured(cell, name)) {
-        add_costs(&mut costs, protection);
+    for trial in measured.filter(|t| t.validity == Validity::Valid) {
+        let own = trial.protections().filter(|(name, _)| is_measured(cell, name));
+        add_trial(&mut costs, own.map(|(_, protection)| protection));
     }
     let (mut failovers, mut spans, mut loaded) = (Vec::new(), Vec::new(), 0.0);
     for (record, outcome) in trials.iter().filter_map(|t| Some((*t, failover(t)?))) {
@@ -161,7 +161,24 @@ fn span(trial: u32, spell: &Spell, down: bool, length: f64) -> Span {
     Span { trial, from: seconds(spell.from).min(length), to, ended, reason: spell.reason.clone(), down }
 }
 
-/// Adds a trial's checkpoints; those of each armed time weigh as much as they lasted.
+/// Adds a trial with these protected systems: what they took together, and the mean of what each has for itself.
+fn add_trial<'a>(costs: &mut Costs, systems: impl Iterator<Item = &'a ProtectionRecord>) {
+    let mut own = Costs::default();
+    systems.for_each(|system| add_costs(&mut own, system));
+    let sum = |of: &[f64]| (!of.is_empty()).then(|| of.iter().sum::<f64>());
+    let mean = |of: &[f64]| sum(of).map(|sum| sum / of.len() as f64);
+    costs.checkpoint_rate.extend(mean(&own.checkpoint_rate));
+    costs.stopped_share.extend(mean(&own.stopped_share));
+    costs.bytes.extend(mean(&own.bytes));
+    costs.pages.extend(mean(&own.pages));
+    costs.link_rate.extend(sum(&own.link_rate));
+    costs.host_cpu.extend(sum(&own.host_cpu));
+    costs.supervision.extend(sum(&own.supervision));
+    costs.armed_ns.append(&mut own.armed_ns);
+    costs.pauses.add(&own.pauses);
+}
+
+/// Adds one system's checkpoints in a trial; those of each armed time weigh as much as they lasted.
 fn add_costs(costs: &mut Costs, p: &ProtectionRecord) {
     let usable = |v: f64| v.is_finite() && v >= 0.0;
     let (mut count, mut gaps, mut time, mut stopped, mut bytes, mut pages) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
@@ -237,6 +254,44 @@ mod tests {
         add_costs(&mut costs, &record(vec![of(11, 5, 300.0), of(21, 10, 100.0)], Nanos::from_secs(20), 1));
         assert_eq!(costs.checkpoint_rate, [2.0], "as each armed time's own rate is");
         assert_eq!(costs.bytes, [(11.0 * 300.0 + 21.0 * 100.0) / 32.0]);
+    }
+
+    /// Three protected systems of one trial were three values, each of one system.
+    #[test]
+    fn a_trial_is_one_value_however_many_systems_it_has() {
+        let of = |count, bytes_mean, link_bytes| {
+            let checkpoint = CheckpointRecord {
+                count,
+                time: Nanos::from_secs(10),
+                per_second: 0.0,
+                stopped_share: 0.1,
+                bytes_mean,
+                pages_mean_at_most: bytes_mean / 4.0,
+            };
+            let cpu = Nanos::from_secs(5);
+            ProtectionRecord {
+                supervision_cpu: cpu,
+                host_cpu: ["a", "b"].map(|host| (host.to_owned(), cpu)).into(),
+                ..record(vec![checkpoint], Nanos::from_secs(20), link_bytes)
+            }
+        };
+        let systems = [of(11, 100.0, 2000), of(21, 200.0, 4000), of(31, 600.0, 6000)];
+        let mut costs = Costs::default();
+        add_trial(&mut costs, systems.iter());
+        assert_eq!(
+            (&costs.checkpoint_rate, &costs.bytes, &costs.pages),
+            (&vec![2.0], &vec![300.0], &vec![75.0])
+        );
+        assert!(costs.stopped_share.len() == 1 && (costs.stopped_share[0] - 0.1).abs() < 1e-12);
+        // Together they carried 12,000 bytes in 20 s, and took 30 s of processors and 15 s of supervision.
+        assert_eq!(
+            (&costs.link_rate, &costs.host_cpu, &costs.supervision),
+            (&vec![600.0], &vec![1.5], &vec![0.75])
+        );
+        assert_eq!(costs.armed_ns.len(), 9, "each time that one was protected");
+        // A trial without a protected system adds nothing.
+        add_trial(&mut costs, std::iter::empty());
+        assert_eq!((costs.link_rate.len(), costs.supervision.len()), (1, 1));
     }
 
     proptest! {

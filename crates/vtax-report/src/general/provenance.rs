@@ -1,5 +1,7 @@
 //! Provenance, how to repeat the run, and the words of the page.
 
+use vtax_plan::is_smoke_test;
+use vtax_plan::model::Plan;
 use vtax_units::fact;
 
 use crate::chapter::{Chapter, Page, Rank};
@@ -116,6 +118,16 @@ fn without_directory(command_line: &[String]) -> Vec<String> {
     kept
 }
 
+/// What can be done with a run that is there, in this directory, and the commands that do it.
+fn again(plan: &Plan, directory: &str) -> (&'static str, String) {
+    let report = format!("vtax report {directory}");
+    if is_smoke_test(plan) {
+        return ("Write this report again:", report);
+    }
+    let said = "Go on where a run was cut short, or write this report again:";
+    (said, format!("vtax run --resume {directory}\n{report}"))
+}
+
 fn repeat(context: &Context) -> Markup {
     let p = &context.data.provenance;
     let directory = context.run.path().display().to_string();
@@ -130,8 +142,8 @@ fn repeat(context: &Context) -> Markup {
         true => format!("vtax run {}", quote(p.plan_file.as_deref().unwrap_or("PLAN.yaml"))),
     };
     m.element("pre", &[("tabindex", "0")], &command);
-    m.element("p", &[], "Go on where a run was cut short, or write this report again:");
-    let again = format!("vtax run --resume {d}\nvtax report {d}", d = quote(&directory));
+    let (said, again) = again(&context.data.plan, &quote(&directory));
+    m.element("p", &[], said);
     m.element("pre", &[("tabindex", "0")], &again);
     m.fixed("<p>Everything this page shows is in the run directory: <code>summary.json</code> for scripts, <code>trials/</code> with histograms, probes and, where the plan asked for them, every single request.</p>");
     m
@@ -149,5 +161,16 @@ mod tests {
         assert_eq!(of("vtax run p.yaml --out runs/a --set repeat.min=5"), expected);
         assert_eq!(of("vtax run --out=runs/a p.yaml --set repeat.min=5"), expected);
         assert_eq!(of(expected), expected);
+    }
+
+    /// It would go on as no smoke test: nothing would say that its figures mean nothing.
+    #[test]
+    fn a_smoke_test_is_not_gone_on_with() {
+        let text = "{vtax: 1, name: t, baseline: native, environments: [native, container], services: http, \
+                    workload: {http: {target: /page/1}}, measure: [capacity], repeat: 3}";
+        let plan = vtax_plan::parse("t", text.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(again(&plan, "runs/a").1, "vtax run --resume runs/a\nvtax report runs/a");
+        let of_smoke_test = again(&vtax_plan::smoke_test(&plan), "runs/a");
+        assert_eq!(of_smoke_test, ("Write this report again:", "vtax report runs/a".to_owned()));
     }
 }

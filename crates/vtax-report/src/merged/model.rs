@@ -96,7 +96,7 @@ pub struct MergedRow {
     pub hosts: Vec<TaxOnHost>,
     /// The overall tax: the geometric mean over hosts; `None` where only a bound is known.
     pub tax: Option<f64>,
-    /// 95 % interval of the mean tax of all hosts like these; `None` with fewer than three.
+    /// 95 % interval of the mean tax of all hosts like these; `None` with fewer than three, or fewer than six that agree to the digit.
     pub interval: Option<(f64, f64)>,
     /// The tax is at least this: of a baseline's capacity, or a candidate's latency, only a lower bound is known.
     pub at_least: Option<f64>,
