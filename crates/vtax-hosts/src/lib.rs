@@ -28,7 +28,8 @@ pub use engine::{Engine, Kubernetes, KubernetesOptions, Machine, Slurm, SlurmOpt
 pub use error::HostsError;
 pub use list::{HostSpec, On, parse_on};
 pub use message::{HostTask, PROTOCOL};
+pub use mirror::SMALL_FILE_BYTES;
 pub use run::{OnHosts, run_on};
 pub use session::Outcome;
-pub use state::{HOSTS_VERSION, HostRecord, HostState, HostsFile, run_directories};
+pub use state::{HOSTS_LOCK, HOSTS_VERSION, HostRecord, HostState, HostsFile, lock_hosts, run_directories};
 pub use streams::{Outside, is_deserted, say_there_are_none, serve_streams, stream_sockets};

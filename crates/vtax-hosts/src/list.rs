@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -89,7 +89,18 @@ pub fn parse_on(text: &str) -> Result<On, HostsError> {
         Some((file, group)) if !Path::new(text).exists() => (file, Some(group)),
         _ => (text, None),
     };
-    from_file(Path::new(file), group).map(On::Ssh)
+    from_file(Path::new(file), group).map(On::Ssh).map_err(|error| match error {
+        HostsError::File { source, .. } if source.kind() == ErrorKind::NotFound && may_be_hosts(text) => {
+            wrong(format!("cannot read {file}: {source}; hosts are written `ssh:{text}`"))
+        }
+        other => other,
+    })
+}
+
+/// Whether what isn't there as a file may be names of hosts, of which the `ssh:` was forgotten.
+fn may_be_hosts(text: &str) -> bool {
+    ![".yaml", ".yml", ".ini"].iter().any(|end| text.ends_with(end))
+        && parse_on(&format!("ssh:{text}")).is_ok()
 }
 
 fn from_file(path: &Path, group: Option<&str>) -> Result<Vec<HostSpec>, HostsError> {
@@ -309,6 +320,19 @@ mod tests {
         assert_eq!(parse_on("k8s:arn:aws:eks:x/lab").unwrap(), On::Kubernetes { context });
         assert_eq!(parse_on("k8s").unwrap(), On::Kubernetes { context: None });
         assert_eq!(parse_on("slurm:gpu-2").unwrap(), On::Slurm { partition: Some("gpu-2".to_owned()) });
+    }
+
+    #[test]
+    fn names_without_ssh_are_told_how_they_are_written() {
+        for hosts in ["vtax-no-such-host", "vtax-no-such-host,root@b", "vtax-no-such-host:22"] {
+            let told = refused(hosts);
+            assert!(told.contains("cannot read vtax-no-such-host"), "{told}");
+            assert!(told.ends_with(&format!("hosts are written `ssh:{hosts}`")), "{told}");
+        }
+        for file in ["/nowhere/hosts", "vtax-no-such-list.yaml"] {
+            let told = refused(file);
+            assert!(told.contains("cannot read") && !told.contains("ssh:"), "{told}");
+        }
     }
 
     #[test]

@@ -16,9 +16,14 @@ const MOST_BYTES: u64 = 64 << 30;
 /// The most files.
 const MOST_FILES: u32 = 1_000_000;
 
+/// The most bytes that are taken of a file that is short by nature, such as a doctor's answer.
+pub const SMALL_FILE_BYTES: u64 = 16 << 20;
+
 const JOURNAL: &str = "journal.jsonl";
 /// Files of a run directory besides the journal and those of trials.
 const FILES: [&str; 4] = ["plan.yaml", "provenance.json", "calibration.json", "doctor.json"];
+/// Those of them that are short by nature.
+const SMALL_FILES: [&str; 2] = ["calibration.json", "doctor.json"];
 
 /// A run directory that grows as the one on the host does.
 #[derive(Debug)]
@@ -71,6 +76,10 @@ impl Mirror {
         }
         if path == JOURNAL {
             return self.append(bytes, *offset);
+        }
+        let is_small = SMALL_FILES.contains(&path.as_str());
+        if is_small && offset.saturating_add(bytes.len() as u64) > SMALL_FILE_BYTES {
+            return Err(wrong(format!("more than {} MiB of `{path}`", SMALL_FILE_BYTES >> 20)));
         }
         let part = match self.part.take() {
             Some(part) if part.name == *path && part.length == *offset => part,
@@ -165,7 +174,10 @@ fn is_of_a_run(path: &str) -> bool {
     };
     match path.split('/').collect::<Vec<_>>().as_slice() {
         [name] => *name == JOURNAL || FILES.contains(name),
-        ["trials", trial, name] => digits(trial) && plain(name),
+        // Not where there is a directory of a trial, or is to be one.
+        ["trials", trial, name] => {
+            digits(trial) && plain(name) && *name != "logs" && !is_of_observation(name)
+        }
         ["trials", trial, "logs", name] => digits(trial) && plain(name),
         ["trials", trial, folder, name] => digits(trial) && is_of_observation(folder) && plain(name),
         _ => false,
@@ -258,6 +270,8 @@ mod tests {
             "trials/000/observation-1/a/b",
             "trials/0/observation-1/x",
             "trials/000/else/x",
+            "trials/000/logs",
+            "trials/000/observation-1",
         ] {
             let text = refused(mirror(), b"x", &piece(path, 0, sha(b"x")));
             assert!(text.contains("no run has"), "{path}: {text}");
@@ -272,6 +286,19 @@ mod tests {
         half.take(b"x", &piece("plan.yaml", 0, None)).unwrap();
         assert!(refused(half, b"x", &piece("calibration.json", 0, None)).contains("follow each other"));
         assert!(!dir.path().join("x").exists());
+    }
+
+    #[test]
+    fn an_answer_that_is_to_be_read_whole_is_short() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mirror = Mirror::new(dir.path().join("run"));
+        let bytes = vec![b' '; MOST_PIECE];
+        for at in 0..SMALL_FILE_BYTES / MOST_PIECE as u64 {
+            mirror.take(&bytes, &piece("doctor.json", at * MOST_PIECE as u64, None)).unwrap();
+        }
+        let error = mirror.take(b"x", &piece("doctor.json", SMALL_FILE_BYTES, sha(b"x"))).unwrap_err();
+        assert!(error.to_string().contains("more than 16 MiB of `doctor.json`"), "{error}");
+        assert!(!dir.path().join("run/doctor.json").exists());
     }
 
     proptest! {

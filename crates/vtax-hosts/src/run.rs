@@ -15,7 +15,7 @@ use crate::session::{Attended, Outcome, attend};
 use crate::start::start_agent;
 use crate::state::{HostRecord, HostState};
 
-/// Stacks of threads that mostly wait; a thousand hosts have two thousand threads.
+/// Stacks of threads that mostly wait; a thousand hosts have three thousand threads.
 const STACK: usize = 512 << 10;
 
 /// Hosts that vtax is copied to and started on at the same time: each takes a login, and what is copied shares one line.
@@ -85,6 +85,7 @@ pub fn run_on(hosts: &[(&Machine, String)], on: &OnHosts<'_>) -> Result<(), Host
             if let Err(source) = thread.spawn_scoped(scope, work) {
                 let path = on.directory.join(directory);
                 let error = HostsError::File { what: "cannot start a thread for", path, source };
+                (on.ended)(record(machine, directory, HostState::Failed, Some(vtax_sys::chain(&error))));
                 lock(failure).get_or_insert(error);
             }
         }

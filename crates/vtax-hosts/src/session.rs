@@ -27,6 +27,21 @@ const START_WITHIN: Duration = Duration::from_secs(45);
 /// A host that begins together with others has so many beats before, so that its clock is known well.
 const BEATS: u32 = 8;
 
+/// How long a host is waited for.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// So long nothing may be heard of it.
+    silence: Duration,
+    /// So long after its stream was opened one that begins together with others may take until it has answered its beats.
+    arrival: Duration,
+}
+
+impl Patience {
+    /// What is had with every host. Its beats may take it as long again as it may take until it is heard first.
+    const USUAL: Self =
+        Self { silence: LEASE, arrival: START_WITHIN.saturating_add(LEASE).saturating_mul(2) };
+}
+
 /// How a host's task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -73,7 +88,13 @@ struct Shared<'a> {
     storing: AtomicBool,
     known: Arc<Mutex<Known>>,
     over: AtomicBool,
-    silent: AtomicBool,
+    patience: Patience,
+    /// When the stream was opened.
+    opened: Instant,
+    /// It is there as far as the others are concerned, or there are no others that wait for it.
+    arrived: AtomicBool,
+    /// Why it was given up.
+    lost: Mutex<Option<String>>,
     /// It was told to begin.
     started: AtomicBool,
 }
@@ -98,6 +119,7 @@ impl Shared<'_> {
         let clock = known.clock.filter(|_| known.beats >= BEATS);
         if clock.is_some() {
             seat.arrive();
+            self.arrived.store(true, Ordering::SeqCst);
         }
         match (clock, seat.at()) {
             (Some(clock), Some(at)) => {
@@ -111,17 +133,49 @@ impl Shared<'_> {
     /// Whether nothing was heard for too long. What a slow disk here takes to store what came is no silence of the host's.
     fn is_silent(&self) -> bool {
         // Before the time, which is new once nothing is stored any more.
-        !self.storing.load(Ordering::SeqCst) && lock(&self.heard).elapsed() >= LEASE
+        !self.storing.load(Ordering::SeqCst) && lock(&self.heard).elapsed() >= self.patience.silence
     }
 
-    /// Has the host begin, renews the lease and passes the wish to stop on, until the stream is over; ends it where nothing is heard.
+    /// Why the host is to be given up; `None` as long as it is waited for.
+    fn why_lost(&self) -> Option<String> {
+        let Patience { silence, arrival } = self.patience;
+        if self.is_silent() {
+            return Some(format!("nothing was heard of it for {} s", silence.as_secs()));
+        }
+        let is_late = !self.arrived.load(Ordering::SeqCst) && self.opened.elapsed() >= arrival;
+        is_late.then(|| {
+            format!(
+                "it didn't answer {BEATS} beats within {} s, and the others begin without it",
+                arrival.as_secs()
+            )
+        })
+    }
+
+    /// Speaks to the host until the stream is over, and gives it up where it is no longer waited for. That is looked at apart from who
+    /// speaks and who reads: both wait for a host that doesn't read.
+    fn keep(&self, task: &HostTask, seat: Option<BarrierSeat<'_>>, stop: &AtomicBool) {
+        std::thread::scope(|scope| {
+            let speaking = scope.spawn(|| self.beat(task, seat, stop));
+            while !speaking.is_finished() {
+                if let Some(why) = self.why_lost() {
+                    *lock(&self.lost) = Some(why);
+                    // The reader then sees the end of the stream, and nothing more can be written to it.
+                    let _ = lock(&self.carrier).kill();
+                    break;
+                }
+                std::thread::sleep(PAUSE);
+            }
+        });
+    }
+
+    /// Has the host begin, renews the lease and passes the wish to stop on, until the stream is over.
     fn beat(&self, task: &HostTask, mut seat: Option<BarrierSeat<'_>>, stop: &AtomicBool) {
         if seat.is_none() {
             self.start(task, None);
         }
         let mut beaten: Option<Instant> = None;
         let mut stopping = false;
-        while !self.over.load(Ordering::SeqCst) {
+        while !self.over.load(Ordering::SeqCst) && lock(&self.lost).is_none() {
             let known = *lock(&self.known);
             let learning = seat.is_some() && known.greeted.is_some() && known.beats < BEATS;
             if learning || beaten.is_none_or(|at| at.elapsed() >= BEAT) {
@@ -139,12 +193,6 @@ impl Shared<'_> {
             }
             if !stopping {
                 seat = seat.and_then(|seat| self.start_with(task, seat));
-            }
-            if self.is_silent() {
-                self.silent.store(true, Ordering::SeqCst);
-                // The reader then sees the end of the stream.
-                let _ = lock(&self.carrier).kill();
-                return;
             }
             std::thread::sleep(PAUSE);
         }
@@ -165,6 +213,19 @@ pub(crate) fn attend(
     stop: &AtomicBool,
     told: &(dyn Fn(&str) + Sync),
 ) -> Result<Attended, HostsError> {
+    attend_with(Patience::USUAL, stream, task, directory, seat, stop, told)
+}
+
+/// As [`attend`], with so much patience.
+fn attend_with(
+    patience: Patience,
+    stream: Stream,
+    task: &HostTask,
+    directory: &Path,
+    seat: Option<BarrierSeat<'_>>,
+    stop: &AtomicBool,
+    told: &(dyn Fn(&str) + Sync),
+) -> Result<Attended, HostsError> {
     let Stream { mut carrier, input, output, said } = stream;
     let mut reader = Reader::new(Mirror::new(directory.to_owned()), told);
     let shared = Shared {
@@ -175,18 +236,21 @@ pub(crate) fn attend(
         storing: AtomicBool::new(false),
         known: Arc::clone(&reader.known),
         over: AtomicBool::new(false),
-        silent: AtomicBool::new(false),
+        patience,
+        opened: Instant::now(),
+        arrived: AtomicBool::new(seat.is_none()),
+        lost: Mutex::new(None),
         started: AtomicBool::new(false),
     };
     let read = std::thread::scope(|scope| {
-        scope.spawn(|| shared.beat(task, seat, stop));
+        scope.spawn(|| shared.keep(task, seat, stop));
         let heard = || *lock(&shared.heard) = Instant::now();
         let stored = |record| shared.send(&ToHost::Stored { record });
         let read = reader.read(output, heard, &shared.storing, stored);
         shared.over.store(true, Ordering::SeqCst);
         read
     });
-    let silent = shared.silent.load(Ordering::SeqCst);
+    let lost = lock(&shared.lost).take();
     let begun = shared.started.load(Ordering::SeqCst);
     // With its input's end the other side ends whatever is left.
     drop(lock(&shared.input).take());
@@ -200,10 +264,10 @@ pub(crate) fn attend(
             return Outcome::Ended { code: Some(exit_code::INTERRUPTED.into()), error: None };
         }
         let said = Stream::one_line_of(&said);
-        let why = match (silent, reader.version) {
-            (true, _) => format!("nothing was heard of it for {} s", LEASE.as_secs()),
-            (false, None) => format!("vtax didn't start there ({status})"),
-            (false, Some(_)) => format!("the way to it ended before its run did ({status})"),
+        let why = match (lost, reader.version) {
+            (Some(why), _) => why,
+            (None, None) => format!("vtax didn't start there ({status})"),
+            (None, Some(_)) => format!("the way to it ended before its run did ({status})"),
         };
         Outcome::Lost(if said.is_empty() { why } else { format!("{why}: {said}") })
     });
@@ -362,9 +426,12 @@ fn harmless(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Stdio;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::barrier::StartBarrier;
     use crate::message::PIECE;
 
     /// Files of a run with one trial, of which a log has so many bytes.
@@ -498,7 +565,10 @@ mod tests {
             storing: AtomicBool::new(false),
             known: Arc::default(),
             over: AtomicBool::new(false),
-            silent: AtomicBool::new(false),
+            patience: Patience::USUAL,
+            opened: Instant::now(),
+            arrived: AtomicBool::new(true),
+            lost: Mutex::new(None),
             started: AtomicBool::new(false),
         };
         assert!(shared.is_silent());
@@ -541,6 +611,75 @@ mod tests {
         *lock(&reader.known) = Known { beats: BEATS - 1, began: Some(1), ..known };
         beat(&mut reader);
         assert_ne!(lock(&reader.known).clock, Some(wide));
+    }
+
+    /// A host that says these bytes, then what the rest of the script says, and reads nothing.
+    fn deaf(dir: &Path, says: &[u8], rest: &str) -> Stream {
+        let file = dir.join("says");
+        std::fs::write(&file, says).unwrap();
+        let mut command = std::process::Command::new("sh");
+        // The shell alone has its end of the input, so that it is closed once that is killed.
+        command.args(["-c", &format!("cat \"$1\" </dev/null; {rest}"), "sh"]).arg(&file);
+        let mut carrier = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (carrier.stdin.take().unwrap(), carrier.stdout.take().unwrap());
+        Stream { carrier, input, output, said: Arc::default() }
+    }
+
+    fn hello(protocol: u32) -> Vec<u8> {
+        let hello = FromHost::Hello { protocol, vtax: "9".to_owned(), host: "h".to_owned() };
+        frame(Kind::Event, 0, &hello)
+    }
+
+    /// Waits little for a host that goes on for longer than any test may take.
+    const IMPATIENT: Patience =
+        Patience { silence: Duration::from_millis(500), arrival: Patience::USUAL.arrival };
+    const GOES_ON: &str = "exec sleep 100";
+
+    /// Its acknowledgements fill the stream, and whoever writes the next one waits.
+    #[test]
+    fn a_host_that_sends_and_reads_nothing_is_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut says = hello(PROTOCOL);
+        // More than a pipe holds the acknowledgements of.
+        for id in 1..=5_000_u32 {
+            let (path, offset) = ("plan.yaml".to_owned(), u64::from(id) - 1);
+            says.extend(data(id, b"x").encode());
+            says.extend(reply(id, &Record::Piece { path, offset, sha256: None }).encode());
+        }
+        let (stream, stop) = (deaf(dir.path(), &says, GOES_ON), AtomicBool::new(false));
+        let run = dir.path().join("run");
+        let found = attend_with(IMPATIENT, stream, &HostTask::Doctor, &run, None, &stop, &|_| ()).unwrap();
+        let Outcome::Lost(why) = &found.outcome else { panic!("{found:?}") };
+        assert!(why.contains("nothing was heard"), "{why}");
+    }
+
+    #[test]
+    fn a_host_that_breaks_the_protocol_and_reads_nothing_holds_up_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        // More than a pipe holds.
+        let plan = "x".repeat(1 << 20);
+        let task = HostTask::Run { plan, overrides: Vec::new(), tags: Vec::new() };
+        let (stream, stop) = (deaf(dir.path(), &hello(PROTOCOL + 1), GOES_ON), AtomicBool::new(false));
+        let run = dir.path().join("run");
+        let error = attend_with(IMPATIENT, stream, &task, &run, None, &stop, &|_| ()).unwrap_err();
+        assert!(error.to_string().contains("which speaks version"), "{error}");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_host_that_sends_and_answers_no_beat() {
+        let dir = tempfile::tempdir().unwrap();
+        let barrier = StartBarrier::new(2);
+        let (mut other, seat) = (barrier.seat(), barrier.seat());
+        other.arrive();
+        let goes_on = "n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); printf x; sleep 0.1 </dev/null; done";
+        let (stream, stop) = (deaf(dir.path(), &hello(PROTOCOL), goes_on), AtomicBool::new(false));
+        let patience = Patience { arrival: Duration::from_millis(500), ..Patience::USUAL };
+        let run = dir.path().join("run");
+        let found =
+            attend_with(patience, stream, &HostTask::Doctor, &run, Some(seat), &stop, &|_| ()).unwrap();
+        let Outcome::Lost(why) = &found.outcome else { panic!("{found:?}") };
+        assert!(why.contains("the others begin without it"), "{why}");
+        assert!(other.at().is_some());
     }
 
     proptest! {

@@ -1,10 +1,14 @@
 //! `hosts.json`: what became of each host of a run on several.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use vtax_store::HOSTS_FILE;
+use vtax_store::{HOSTS_FILE, StoreError};
+use vtax_sys::locked_dir::is_still_at;
 
 use crate::error::HostsError;
 use crate::message::HostTask;
@@ -12,8 +16,13 @@ use crate::message::HostTask;
 /// Version of `hosts.json`.
 pub const HOSTS_VERSION: u32 = 1;
 
+/// The file in the directory of a run on several hosts that is locked while one vtax has the run.
+pub const HOSTS_LOCK: &str = "hosts.lock";
+
 /// The largest that is read.
 const MOST_BYTES: u64 = 64 << 20;
+/// How often a lock is tried whose file was removed meanwhile, with a run that got no hosts.
+const LOCK_ATTEMPTS: usize = 8;
 
 /// A run on several hosts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -173,6 +182,40 @@ impl HostsFile {
     }
 }
 
+/// Locks a run on several hosts for as long as the file is open, as a journal is locked while its run is made: two that go on with it at
+/// once would have hosts measure for both.
+///
+/// # Errors
+///
+/// [`HostsError::Store`] where another vtax has the run, or it can't be locked; [`HostsError::List`] where what has the name of the lock
+/// is no regular file, [`HostsError::File`] where that can't be made or opened.
+pub fn lock_hosts(directory: &Path) -> Result<File, HostsError> {
+    let path = directory.join(HOSTS_LOCK);
+    let failed = |source| HostsError::File { what: "cannot open", path: path.clone(), source };
+    let wrong = || HostsError::List {
+        place: path.display().to_string(),
+        reason: "it isn't a regular file, and must be one: remove it".to_owned(),
+    };
+    // Run directories may come from others: a link leads nowhere, and a FIFO isn't waited for.
+    let plain = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let everyone = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+    for _ in 0..LOCK_ATTEMPTS {
+        let file = match openat(CWD, &path, OFlags::RDWR | OFlags::CREATE | plain, everyone) {
+            Ok(opened) => File::from(opened),
+            Err(Errno::LOOP) => return Err(wrong()),
+            Err(error) => return Err(failed(error.into())),
+        };
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(wrong());
+        }
+        vtax_store::lock_journal(&file, directory)?;
+        if is_still_at(&file, &path).map_err(failed)? {
+            return Ok(file);
+        }
+    }
+    Err(StoreError::Locked { path: directory.to_owned() }.into())
+}
+
 /// `hosts/NAME`, and nothing that leads elsewhere.
 fn is_directory(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
@@ -278,6 +321,31 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/null", &path).unwrap();
         assert!(HostsFile::read(dir.path()).unwrap_err().to_string().contains("symbolic link"));
+    }
+
+    #[test]
+    fn one_vtax_at_a_time_has_a_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let locked = lock_hosts(dir.path()).unwrap();
+        let refused = lock_hosts(dir.path()).unwrap_err();
+        assert!(matches!(refused, HostsError::Store(StoreError::Locked { .. })), "{refused}");
+        // A file that was put in its place is another one.
+        std::fs::remove_file(dir.path().join(HOSTS_LOCK)).unwrap();
+        lock_hosts(dir.path()).unwrap();
+        drop(locked);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_locked() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (dir.path().join(HOSTS_LOCK), dir.path().join("elsewhere"));
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(lock_hosts(dir.path()).unwrap_err().to_string().contains("regular file"));
+        assert!(!elsewhere.exists());
+        std::fs::remove_file(&path).unwrap();
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(lock_hosts(dir.path()).unwrap_err().to_string().contains("regular file"));
     }
 
     #[test]

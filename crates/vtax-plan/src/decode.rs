@@ -225,7 +225,9 @@ impl Decode for Argv {
                     node.span,
                     format!("a command is a list of program and arguments, not {}", node.describe()),
                 )
-                .help("no shell is involved: write `[python3, -m, http.server]`");
+                .help(
+                    "no shell is involved: write a list of words, such as `[python3, -m, http.server, \"{port}\"]`",
+                );
             return None;
         };
         let decoded: Vec<_> = words

@@ -149,6 +149,8 @@ struct Placed<'a> {
     begin_ms: i64,
     end_ms: i64,
     host: &'a str,
+    /// There was a login before the host.
+    has_login: bool,
     target: &'a str,
     entry: &'a Entry,
 }
@@ -204,6 +206,9 @@ pub fn import(bytes: &[u8], options: &Options) -> Result<Imported, HarError> {
     if steps.is_empty() {
         return Err(HarError::Nothing(left_out.first().cloned().unwrap_or_default()));
     }
+    let logins = own.iter().filter(|placed| placed.has_login).count();
+    left_out
+        .extend((logins > 0).then(|| format!("the login in the address of {}", counted(logins, "request"))));
     left_out.extend(secret_fields(&own));
     let compressed = own.iter().any(|placed| has_field(placed.entry, "accept-encoding"));
     let cookies = own.iter().any(|placed| has_field(placed.entry, "cookie"));
@@ -255,16 +260,31 @@ fn warnings(steps: &[HttpStep]) -> Vec<String> {
 fn placed(number: usize, entry: &Entry) -> Result<Placed<'_>, String> {
     let url = &entry.request.url;
     let rest = ["http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
-    let rest = rest.ok_or_else(|| format!("`{}` is neither http:// nor https://", short(url)))?;
-    let (host, target) = match rest.find(['/', '?', '#']) {
+    let rest = rest.ok_or_else(|| format!("`{}` is neither http:// nor https://", short(&public(url))))?;
+    let (authority, target) = match rest.find(['/', '?', '#']) {
         Some(at) => rest.split_at(at),
         None => (rest, "/"),
     };
+    let host = host_of(authority);
+    let has_login = host.len() < authority.len();
     let begin_ms = unix_ms_of(&entry.started_date_time)
         .ok_or_else(|| format!("`{}` is no time", short(&entry.started_date_time)))?;
     let took = if entry.time.is_finite() { entry.time.clamp(0.0, 1e9) as i64 } else { 0 };
     let target = target.split('#').next().unwrap_or("/");
-    Ok(Placed { number, begin_ms, end_ms: begin_ms + took, host, target, entry })
+    Ok(Placed { number, begin_ms, end_ms: begin_ms + took, host, has_login, target, entry })
+}
+
+/// A host with its port, without the login that may stand before it: `user:password@host:80`.
+fn host_of(authority: &str) -> &str {
+    authority.rsplit('@').next().unwrap_or_default()
+}
+
+/// An address without what may be secret in it: its login and its query.
+fn public(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    format!("{scheme}://{}{path}", host_of(authority))
 }
 
 /// The requests as steps of a session.
@@ -284,7 +304,10 @@ fn steps(own: &[&Placed<'_>], options: &Options, left_out: &mut Vec<String>) -> 
         for Field { name, value } in &request.headers {
             let known = name.starts_with(':') || LEFT_OUT.iter().any(|own| name.eq_ignore_ascii_case(own));
             if !known && !is_secret(name) {
-                step.headers.push((name.clone(), value.clone()));
+                // It is the address of the page before, of which the query may be a login's.
+                let is_address = name.eq_ignore_ascii_case("referer");
+                let value = if is_address { public(value) } else { value.clone() };
+                step.headers.push((name.clone(), value));
             }
         }
         match &request.post_data {

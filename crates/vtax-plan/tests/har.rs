@@ -83,6 +83,37 @@ fn credentials_are_no_part_of_a_plan() {
 }
 
 #[test]
+fn logins_in_addresses_are_no_part_of_a_plan_nor_of_what_is_told() {
+    let entry = |url: &str, referer: &str| {
+        serde_json::json!({
+            "startedDateTime": "2026-01-02T03:04:05Z",
+            "request": {"method": "GET", "url": url, "headers": [{"name": "Referer", "value": referer}]},
+        })
+    };
+    let archive = serde_json::json!({"log": {"entries": [
+        entry("https://me:hidden@h:8443/a@b", "https://me:hidden@h:8443/from@here?token=hidden#hidden"),
+        entry("https://a@hidden@h:8443?x=@", "https://h/plain"),
+        entry("https://h:8443/c", ""),
+        entry("https://me:hidden@other/", ""),
+        entry("wss://me:hidden@h/live?token=hidden", ""),
+    ]}});
+    let imported = import(archive.to_string().as_bytes(), &options(false)).expect("a plan");
+    assert_eq!((imported.host.as_str(), imported.requests), ("h:8443", 3));
+    let told = format!("{}{:?}{:?}", imported.plan, imported.left_out, imported.warnings);
+    assert!(!told.contains("hidden"), "{told}");
+    for part in
+        ["entry 5: `wss://h/live` is neither", "1 request to other", "the login in the address of 2 requests"]
+    {
+        assert!(told.contains(part), "`{part}` is not in\n{told}");
+    }
+    let script = script(&imported.plan);
+    let steps = &script.sessions[0].steps;
+    let found: Vec<(&str, &str)> =
+        steps.iter().map(|step| (step.target.as_str(), step.headers[0].1.as_str())).collect();
+    assert_eq!(found, [("/a@b", "https://h:8443/from@here"), ("/?x=@", "https://h/plain"), ("/c", "")]);
+}
+
+#[test]
 fn what_is_no_archive_is_refused() {
     let error = |text: &str| import(text.as_bytes(), &options(false)).unwrap_err();
     assert!(matches!(error("[]"), HarError::Json(_)));

@@ -395,6 +395,17 @@ fn what_cannot_be_measured_is_refused() {
     }
 }
 
+/// The example without a port read as if that were given elsewhere.
+#[test]
+fn a_command_in_one_line_is_told_how_words_are_listed() {
+    let line = "services: {command: {run: 'python3 -m http.server {port}', port: 1}}";
+    let message = error(&plan_with(&[("services: http", line)]));
+    assert!(
+        message.contains("a list of words, such as `[python3, -m, http.server, \"{port}\"]`"),
+        "{message}"
+    );
+}
+
 #[test]
 fn numbers_are_told_what_they_may_have_meant() {
     for (old, new, expected) in [

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::process::geteuid;
 use vtax_units::hex;
 
 use crate::ServeError;
@@ -40,7 +41,7 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// [`ServeError::TokenFile`] where others may read the file, it holds no token, or it can't be made.
+    /// [`ServeError::TokenFile`] where the file is another user's or others may read it, it holds no token, or it can't be made.
     pub fn kept(path: &Path) -> Result<Self, ServeError> {
         let wrong = |reason: String| ServeError::TokenFile { path: path.to_owned(), reason };
         let token = Self::draw()?;
@@ -54,8 +55,9 @@ impl Token {
         }
         let file = fs::File::open(path).map_err(|e| wrong(e.to_string()))?;
         let meta = file.metadata().map_err(|e| wrong(e.to_string()))?;
-        if !meta.is_file() || meta.mode() & 0o077 != 0 {
-            return Err(wrong("it must be a file that its owner alone may read (mode 0600)".to_owned()));
+        if !is_kept_by(geteuid().as_raw(), &meta) {
+            let must = "it must be your own file, which nobody else may read (mode 0600)";
+            return Err(wrong(must.to_owned()));
         }
         let mut text = String::new();
         file.take(4096).read_to_string(&mut text).map_err(|e| wrong(e.to_string()))?;
@@ -80,6 +82,11 @@ impl Token {
         let differing = mine.iter().zip(given).fold(0, |all, (a, b)| all | (a ^ b));
         mine.len() == given.len() && std::hint::black_box(differing) == 0
     }
+}
+
+/// Whether this is a file of that user's which nobody else may read. One of another's is a secret that this other knows.
+fn is_kept_by(user: u32, meta: &fs::Metadata) -> bool {
+    meta.is_file() && meta.uid() == user && meta.mode() & 0o077 == 0
 }
 
 #[cfg(test)]
@@ -108,7 +115,19 @@ mod tests {
         assert_eq!(Token::kept(&path).unwrap(), first);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(Token::kept(&path).unwrap_err().to_string().contains("0600"));
+        let user = geteuid().as_raw();
+        assert!(!is_kept_by(user, &fs::metadata(&path).unwrap()));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let meta = fs::metadata(&path).unwrap();
+        assert!(
+            is_kept_by(user, &meta) && !is_kept_by(user + 1, &meta),
+            "another's is no secret of one's own"
+        );
+        // Only root can read such a file of another's, and give one away.
+        if user == 0 && std::os::unix::fs::chown(&path, Some(1), None).is_ok() {
+            assert!(Token::kept(&path).unwrap_err().to_string().contains("your own file"));
+            std::os::unix::fs::chown(&path, Some(0), None).unwrap();
+        }
         fs::write(&path, "short\n").unwrap();
         assert!(Token::kept(&path).unwrap_err().is_bad_input());
         assert!(Token::kept(&dir.path().join("no/token")).is_err());

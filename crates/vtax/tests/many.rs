@@ -113,6 +113,21 @@ fn what_on_does_not_understand_is_refused() {
     expect(&vtax(&["run", plan, "--on", "slurm", "--hosts", "3", "--wait", "60"]), 2, &["'60' for '--wait"]);
 }
 
+#[test]
+fn a_run_that_gets_no_nodes_is_not_in_the_way_of_the_next() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (plan, out) = (directory.path().join("plan.yaml"), directory.path().join("run"));
+    fs::write(&plan, SMALL_PLAN).expect("written");
+    for _ in 0..2 {
+        let mut command = Command::new(VTAX);
+        command.args(["run", "--on", "slurm", "--hosts", "1"]).arg(&plan).arg("--out").arg(&out);
+        // Whatever this machine has: there is no srun.
+        let output = command.env("PATH", directory.path()).output().expect("vtax starts");
+        expect(&output, 3, &["srun", "can't be started"]);
+        assert!(!out.exists());
+    }
+}
+
 /// A host's end, as ssh would start it, with a file of its own in its directory.
 fn agent(directory: &Path) -> Child {
     fs::create_dir_all(directory).expect("made");

@@ -1,10 +1,11 @@
 //! One run: how it is getting on, what it came to until now, and the ways from it.
 
+use vtax_plan::is_smoke_test;
 use vtax_plan::model::Plan;
 use vtax_report::markup::Markup;
 use vtax_report::pages::{close_table, command_line, long, moment, open_table, quantity, tax_range};
 use vtax_store::summary::Summary;
-use vtax_store::{JournalTail, LiveComparison, LiveReader, LiveState, RunDir};
+use vtax_store::{JournalTail, LiveComparison, LiveReader, LiveState, RunDir, RunStamp};
 
 use super::list::escaped;
 use super::shell::choice;
@@ -12,6 +13,7 @@ use crate::app::{App, with_cost};
 use crate::events::EventId;
 use crate::index::{Entry, RunState};
 use crate::refusal::Refusal;
+use crate::watched::not_too_long;
 
 /// Most figures in a choice.
 const FIGURES: usize = 400;
@@ -28,7 +30,7 @@ pub(crate) fn page(app: &App, entry: &Entry) -> Result<String, Refusal> {
     let mut m = Markup::new();
     m.element("p", &[("class", "question")], &plan.description);
     m.element("h1", &[], &format!("{} · {}", plan.name, entry.name())).add(&facts(entry, &run)?);
-    m.add(&ways(&id, &run, state));
+    m.add(&ways(&id, &run, &plan, state));
     m.add(&now(&id, &plan, state, &course));
     m.open("div", &[("id", "progress"), ("data-from", &format!("/run/{id}/progress"))]);
     m.add(&progress).close("div");
@@ -46,6 +48,7 @@ struct Course {
 
 impl Course {
     fn read(run: &RunDir) -> Result<Self, Refusal> {
+        not_too_long(RunStamp::of(run.path()))?;
         let live = LiveReader::new(run.path()).read().unwrap_or_default().pop().unwrap_or_default();
         let mut tail = JournalTail::after(run.path(), 0);
         let mut spent = 0_u64;
@@ -80,7 +83,7 @@ fn facts(entry: &Entry, run: &RunDir) -> Result<Markup, Refusal> {
 }
 
 /// Links from the run, and the commands that do the same in a terminal.
-fn ways(id: &str, run: &RunDir, state: RunState) -> Markup {
+fn ways(id: &str, run: &RunDir, plan: &Plan, state: RunState) -> Markup {
     let mut m = Markup::new();
     m.open("p", &[("class", "ways")]);
     m.element("a", &[("href", &format!("/run/{id}/report")), ("data-key", "r")], "Report").text(" · ");
@@ -89,7 +92,7 @@ fn ways(id: &str, run: &RunDir, state: RunState) -> Markup {
     let path = run.path().display().to_string();
     let words = |words: &[&str]| command_line(&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>());
     let mut commands = vec![words(&["vtax", "report", &path])];
-    if state == RunState::Incomplete {
+    if state == RunState::Incomplete && !is_smoke_test(plan) {
         commands.push(words(&["vtax", "run", "--resume", &path]));
     }
     m.open("details", &[]).element("summary", &[], "In a terminal");
@@ -242,6 +245,18 @@ mod tests {
         }
         std::fs::write(&journal, text).unwrap();
         assert_eq!(spent() - before, 8_000);
+    }
+
+    #[test]
+    fn a_journal_that_is_too_long_to_be_drawn_is_not_read_either() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = vtax_fixture::Options { repetitions: 4, seconds: 1, ..Default::default() };
+        let run = vtax_fixture::create(&dir.path().join("a"), &options).unwrap();
+        let journal = std::fs::OpenOptions::new().write(true).open(run.path().join("journal.jsonl")).unwrap();
+        // It takes no room: the end is a hole.
+        journal.set_len(257 << 20).unwrap();
+        let refusal = Course::read(&run).err().unwrap();
+        assert!(refusal.text.contains("longer than 256 MiB"), "{refusal:?}");
     }
 
     #[test]

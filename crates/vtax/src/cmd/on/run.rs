@@ -1,14 +1,18 @@
 //! `vtax run --on`: a plan on several hosts, each with a run of its own.
 
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, ensure};
-use vtax_hosts::{HOSTS_VERSION, HostRecord, HostState, HostsFile, Machine, StartBarrier};
+use vtax_hosts::{
+    HOSTS_LOCK, HOSTS_VERSION, HostRecord, HostState, HostsError, HostsFile, Machine, StartBarrier,
+    lock_hosts,
+};
 use vtax_plan::model::Plan;
 use vtax_report::merged::{MergeOptions, Merged, merge};
 use vtax_report::{Format, Report};
-use vtax_store::StoreError;
+use vtax_store::{HOSTS_FILE, StoreError};
 use vtax_sys::clock::unix_ms;
 use vtax_sys::signals::SignalFd;
 use vtax_sys::sync::lock;
@@ -26,6 +30,16 @@ use crate::out;
 struct Run {
     directory: PathBuf,
     file: Mutex<HostsFile>,
+    /// What was made for it; `None`: it is gone on with.
+    new: Option<New>,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+/// What a new run has of its own besides its files.
+struct New {
+    /// Whether the directory was made for it.
+    directory: bool,
 }
 
 impl Run {
@@ -44,6 +58,28 @@ impl Run {
             say("vtax", &format!("hosts.json can't be written: {}", vtax_sys::chain(&error)));
         }
     }
+
+    /// Removes a new run that got no hosts: what it has would be in the way of the same command.
+    fn withdraw(&self) {
+        let Some(new) = &self.new else { return };
+        if holds_others(&self.directory, &[HOSTS_FILE, HOSTS_LOCK]) {
+            return;
+        }
+        // Where something can't be removed, the next try says so. The lock goes last, so that nobody begins meanwhile.
+        for name in [HOSTS_FILE, HOSTS_LOCK] {
+            let _ = fs::remove_file(self.directory.join(name));
+        }
+        if new.directory {
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
+}
+
+/// Whether a directory has anything in it but files of these names.
+fn holds_others(directory: &Path, names: &[&str]) -> bool {
+    let is_one = |entry: &fs::DirEntry| names.iter().any(|name| entry.file_name() == *name);
+    fs::read_dir(directory)
+        .is_ok_and(|mut entries| entries.any(|entry| !entry.is_ok_and(|entry| is_one(&entry))))
 }
 
 /// `vtax run --on`, of a plan whose hosts have no roles.
@@ -52,7 +88,7 @@ pub(crate) fn run(on: &OnArgs, target: &RunTargetArgs) -> Outcome {
     let (run, minutes) = begin(target)?;
     // Before any other thread: signals must be blocked in all of them.
     let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
-    let mut engine = on.engine_unless_stopped(minutes, &signals)?;
+    let mut engine = on.engine_unless_stopped(minutes, &signals).inspect_err(|_| run.withdraw())?;
     let task = run.locked().task();
     let first = run.locked().hosts.is_empty();
     let hosts: Vec<(Machine, String)> = {
@@ -77,33 +113,48 @@ pub(crate) fn run(on: &OnArgs, target: &RunTargetArgs) -> Outcome {
     let todo = Todo { task: &task, directory: &run.directory, hosts: &hosts, barrier: barrier.as_ref() };
     let interrupted = work(engine.as_ref(), &todo, &signals, &|record| run.keep(record));
     let ended = engine.end();
-    let interrupted = interrupted?;
-    ended?;
     // Those of a run that is gone on with didn't begin together with the earlier ones.
-    conclude(&run, interrupted, barrier.is_some() && first)
+    finish(&run, interrupted, ended, barrier.is_some() && first)
+}
+
+/// Tells what was found, and only then what failed besides: neither a host that can't be stored nor nodes that can't be given back keep the
+/// others' figures from their reader.
+fn finish(
+    run: &Run,
+    interrupted: Result<bool, Failure>,
+    ended: Result<(), HostsError>,
+    together: bool,
+) -> Outcome {
+    let concluded = conclude(run, matches!(interrupted, Ok(true)), together);
+    interrupted?;
+    ended?;
+    concluded
 }
 
 /// The run to make or to go on with, and how many minutes Slurm is asked for.
 fn begin(target: &RunTargetArgs) -> Result<(Run, u64), Failure> {
     if let Some(directory) = target.resumed() {
+        // What is no run on several hosts gets no lock.
+        HostsFile::read(directory)?;
+        let lock = lock_hosts(directory)?;
+        // Once more: another vtax may have written it until now.
         let file = HostsFile::read(directory)?;
         let plan = vtax_plan::parse(&file.plan_file, file.plan.as_bytes(), &file.overrides)?;
-        let run = Run { directory: directory.to_owned(), file: Mutex::new(file) };
+        let run = Run { directory: directory.to_owned(), file: Mutex::new(file), new: None, _lock: lock };
         return Ok((run, job_minutes(&plan)));
     }
     let found = target.resolve(|plan| plan)?;
     check_whole(&found.plan).bad_input()?;
     let path = PathBuf::from(found.plan_file.unwrap_or_default());
-    let plan = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()));
+    let plan = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()));
+    let plan = plan.bad_input()?;
     let directory = found.directory;
-    if std::fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(StoreError::Exists { path: directory }.into());
-    }
-    vtax_store::create_directory(&directory)?;
+    let new = Some(New { directory: !directory.exists() });
+    let lock = claim(&directory)?;
     let file = HostsFile {
         version: HOSTS_VERSION,
         plan_file: path.display().to_string(),
-        plan: plan.bad_input()?,
+        plan,
         overrides: target.overrides().to_vec(),
         tags: found.tags,
         started_unix_ms: unix_ms(),
@@ -111,7 +162,21 @@ fn begin(target: &RunTargetArgs) -> Result<(Run, u64), Failure> {
         hosts: Vec::new(),
     };
     file.write(&directory)?;
-    Ok((Run { directory, file: Mutex::new(file) }, job_minutes(&found.plan)))
+    Ok((Run { directory, file: Mutex::new(file), new, _lock: lock }, job_minutes(&found.plan)))
+}
+
+/// Makes the directory of a new run, where there may be an empty one, and locks it.
+fn claim(directory: &Path) -> Result<File, Failure> {
+    let free = || match holds_others(directory, &[HOSTS_LOCK]) {
+        true => Err(StoreError::Exists { path: directory.to_owned() }),
+        false => Ok(()),
+    };
+    free()?;
+    vtax_store::create_directory(directory)?;
+    let lock = lock_hosts(directory)?;
+    // Once more: another vtax may have had it until now.
+    free()?;
+    Ok(lock)
 }
 
 /// Hosts get the text of a plan, and nothing that is beside it.
@@ -206,5 +271,106 @@ mod tests {
             assert!(!brief(run).headline.is_empty());
         }
         assert_eq!(summarised(&[path(&first)]).unwrap().len(), 1);
+    }
+
+    /// Arguments as `vtax run` takes them.
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        target: RunTargetArgs,
+    }
+
+    fn begun(words: &[&str]) -> Result<Run, Failure> {
+        let cli = <Cli as clap::Parser>::try_parse_from([&["vtax"][..], words].concat()).unwrap();
+        begin(&cli.target).map(|(run, _)| run)
+    }
+
+    fn plan_in(dir: &Path) -> String {
+        let path = dir.join("plan.yaml");
+        fs::write(&path, vtax_testkit::runs::SMALL_PLAN).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn what_failed_besides_keeps_no_run_from_its_summary() {
+        let dir = tempfile::tempdir().unwrap();
+        let (plan, out) = (plan_in(dir.path()), dir.path().join("run"));
+        let run = begun(&[&plan, "--out", out.to_str().unwrap()]).unwrap();
+        fs::create_dir(out.join("hosts")).unwrap();
+        let options = Options { repetitions: 4, seconds: 1, rate: 200, ..Options::default() };
+        for name in ["a", "b"] {
+            create(&out.join("hosts").join(name), &options).unwrap();
+            run.keep(HostRecord {
+                name: name.to_owned(),
+                directory: format!("hosts/{name}"),
+                state: HostState::Complete,
+                why: None,
+                clock_offset_ns: None,
+                clock_within_ns: None,
+                began_unix_ns: None,
+            });
+        }
+        let summaries = ["a", "b"].map(|name| out.join("hosts").join(name).join("summary.json"));
+        let refused = || HostsError::Refused { why: "they can't be given back".to_owned(), bad_input: false };
+        let of_host = || Failure::new(Exit::HostCannot, refused());
+        for (interrupted, ended) in [(Ok(false), Err(refused())), (Err(of_host()), Ok(()))] {
+            for summary in &summaries {
+                let _ = fs::remove_file(summary);
+            }
+            let failure = finish(&run, interrupted, ended, false).unwrap_err();
+            assert!(failure.to_string().contains("given back"), "{failure}");
+            assert!(summaries.iter().all(|summary| summary.exists()));
+        }
+        assert_eq!(finish(&run, Ok(true), Ok(()), false).unwrap(), Exit::Interrupted);
+    }
+
+    #[test]
+    fn one_vtax_at_a_time_makes_a_run_or_goes_on_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (plan, out) = (plan_in(dir.path()), dir.path().join("run"));
+        let out = out.to_str().unwrap();
+        let run = begun(&[&plan, "--out", out]).unwrap();
+        let refused = begun(&["--resume", out]).err().unwrap();
+        assert!(refused.to_string().contains("in use by another vtax"), "{refused}");
+        assert_eq!(refused.exit(), Exit::BadInput);
+        let exists = begun(&[&plan, "--out", out]).err().unwrap();
+        assert!(exists.to_string().contains("already exists"), "{exists}");
+        drop(run);
+        // What other tests start has the lock too until it is another program.
+        let again = (0..1_000).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            begun(&["--resume", out]).ok()
+        });
+        assert!(again.is_some_and(|run| run.new.is_none()));
+        // What is no run on several hosts gets no lock.
+        assert!(begun(&["--resume", dir.path().to_str().unwrap()]).is_err());
+        assert!(!dir.path().join(HOSTS_LOCK).exists());
+    }
+
+    #[test]
+    fn a_new_run_without_hosts_leaves_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (plan, out) = (plan_in(dir.path()), dir.path().join("run"));
+        let new = || begun(&[&plan, "--out", out.to_str().unwrap()]).unwrap();
+        new().withdraw();
+        assert!(!out.exists());
+        // An empty directory, and one that a vtax locked which then was killed.
+        for name in [None, Some(HOSTS_LOCK)] {
+            fs::create_dir_all(&out).unwrap();
+            if let Some(name) = name {
+                fs::write(out.join(name), "").unwrap();
+            }
+            new().withdraw();
+            assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+        }
+        fs::remove_dir(&out).unwrap();
+        let run = new();
+        fs::write(out.join("another's"), "").unwrap();
+        run.withdraw();
+        assert_eq!(fs::read_dir(&out).unwrap().count(), 3);
+        let other = Run { new: None, ..run };
+        fs::remove_file(out.join("another's")).unwrap();
+        other.withdraw();
+        assert!(out.join(HOSTS_FILE).exists(), "one that is gone on with stays");
     }
 }
