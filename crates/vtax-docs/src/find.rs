@@ -151,6 +151,11 @@ mod tests {
             "convergence",
             "held",
             "cpu_per_request.vcpu",
+            "invalid",
+            "p95",
+            "p99",
+            "smoke test",
+            "smoke-test",
         ] {
             let answers = answers(word);
             assert!(
@@ -161,6 +166,17 @@ mod tests {
         let tax = answers("tax");
         assert!(tax.iter().any(|a| a.text.contains("ratio")), "{tax:?}");
         assert!(answers("worse").iter().any(|a| a.place == "docs/methodology.md#verdict"));
+        // Row by row the methodology's table says little: `anything else, or none`.
+        for (word, says) in [
+            ("worse", "the candidate costs more"),
+            ("better", "the candidate costs less"),
+            ("equivalent", "it doesn't matter"),
+            ("inconclusive", "what would help"),
+            ("can't tell", "what would help"),
+        ] {
+            let first = &answers(word)[0];
+            assert!(first.place.starts_with("docs/words.md") && first.text.contains(says), "{first:?}");
+        }
     }
 
     #[test]

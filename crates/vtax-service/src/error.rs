@@ -227,7 +227,20 @@ pub enum ServiceError {
 fn did(doing: &[String]) -> String {
     match doing {
         [] => String::new(),
-        doing => format!("; its processes: {}", doing.join(", ")),
+        doing => {
+            let doing: Vec<String> = doing.iter().map(|process| without_place(process)).collect();
+            format!("; its processes: {}", doing.join(", "))
+        }
+    }
+}
+
+/// What a process was doing without the kernel's function that it waited in: `python3 is waiting (poll) after 0.10 s of CPU`. Where it
+/// can't be interrupted there, that function may be the reason, and stays.
+fn without_place(doing: &str) -> String {
+    let parts = doing.rsplit_once(" is waiting (");
+    match parts.and_then(|(name, rest)| Some((name, rest.split_once(") ")?.1))) {
+        Some((name, rest)) => format!("{name} is waiting {rest}"),
+        None => doing.to_owned(),
     }
 }
 
@@ -256,5 +269,16 @@ mod tests {
             "service storage runs, but could not be set up: tgtadm ended with exit code 22; its processes: tgtd is \
              waiting; it wrote nothing"
         );
+    }
+
+    #[test]
+    fn the_kernels_functions_are_left_out_unless_they_may_be_the_reason() {
+        let after = "after 0.10 s of CPU";
+        let waits = format!("a) Z 1 is waiting (poll_schedule_timeout.constprop.0) {after}");
+        assert_eq!(without_place(&waits), format!("a) Z 1 is waiting {after}"));
+        let stuck = format!("tgtd is waiting and can't be interrupted (nfs_wait) {after}");
+        for kept in [stuck, format!("tgtd is waiting {after}"), "and 3 more".to_owned()] {
+            assert_eq!(without_place(&kept), kept);
+        }
     }
 }

@@ -33,7 +33,7 @@ pub use documents::DOCUMENTS;
 pub use error::ServiceError;
 pub use hidden::Hidden;
 pub use own::own_files;
-pub use packages::{Missing, Package};
+pub use packages::{Missing, Package, find_program};
 pub use private::{PrivateProgram, private_programs};
 pub use provision::{ProvisionFormat, provision};
 pub use recipe::{Prepared, StartContext};

@@ -102,6 +102,9 @@ impl Package {
     }
 }
 
+/// What stands for the program of a command without words.
+pub(crate) const EMPTY_COMMAND: &str = "an empty command";
+
 /// A program that is not installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
@@ -116,7 +119,14 @@ pub struct Missing {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = &self.program;
+        let words = program.split_whitespace().count();
         match self.install {
+            None if words > 1 && program != EMPTY_COMMAND => {
+                write!(
+                    f,
+                    "there is no program `{program}`: where these are a command's words, write them as items of the list"
+                )
+            }
             Some(install) => write!(f, "{program} is not installed; install it with `{install}`"),
             None if program.contains('/') => write!(f, "this host has no {program}, with which `run` begins"),
             None => {
@@ -144,8 +154,9 @@ pub(crate) fn installed(programs: &[&'static str]) -> Option<&'static str> {
     programs.iter().copied().find(|program| Path::new(program).is_file())
 }
 
-/// Finds a program as execvp(3) would with [`PATH`].
-pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
+/// Finds a program as execvp(3) would with the `PATH` of every service.
+#[must_use]
+pub fn find_program(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|p| p.is_file());
     }
@@ -155,6 +166,17 @@ pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The whole line as one word of `run` was said not to be installed.
+    #[test]
+    fn a_line_in_place_of_words_is_told_as_such() {
+        let of =
+            |program: &str| Missing { program: program.to_owned(), package: None, install: None }.to_string();
+        for line in ["python3 -m http.server {port}", "/usr/bin/python3 -m http.server"] {
+            assert!(of(line).contains(line) && of(line).ends_with("as items of the list"), "{}", of(line));
+        }
+        assert!(of("python9").starts_with("python9 is not installed"), "{}", of("python9"));
+    }
 
     #[test]
     fn the_distribution_comes_from_os_release() {

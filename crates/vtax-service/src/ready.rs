@@ -139,7 +139,21 @@ fn try_once(recipe: &Recipe, shared: &Shared, deadline: Instant) -> Result<Optio
 
 fn connect(address: SocketAddr, until: Instant) -> Result<TcpStream, String> {
     let address = reach(address);
-    TcpStream::connect_timeout(&address, left(until)).map_err(|e| format!("connecting to {address}: {e}"))
+    TcpStream::connect_timeout(&address, left(until)).map_err(|e| no_connection(address, &e))
+}
+
+/// Why nothing can be connected to; where nothing listens, what the service has to do.
+fn no_connection(address: SocketAddr, error: &std::io::Error) -> String {
+    let failed = format!("connecting to {address}: {error}");
+    if error.kind() != std::io::ErrorKind::ConnectionRefused {
+        return failed;
+    }
+    format!(
+        "{failed}; nothing listens there: the service must listen on {}, port {}, for which `{{address}}` and `{{port}}` stand in a \
+         command of your own",
+        address.ip(),
+        address.port()
+    )
 }
 
 /// Sends `ask` and has what comes back judged, until that is enough.
@@ -192,6 +206,18 @@ fn run(command: &[String], recipe: &Recipe, until: Instant) -> Result<(), String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A service that listens on loopback or on another port is the usual reason.
+    #[test]
+    fn where_nothing_listens_it_is_said_where_the_service_must() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 8000));
+        let told = no_connection(address, &std::io::ErrorKind::ConnectionRefused.into());
+        assert!(told.starts_with(&format!("connecting to {address}: connection refused; nothing")), "{told}");
+        let place = "must listen on 127.0.0.1, port 8000, for which `{address}` and `{port}` stand";
+        assert!(told.contains(place), "{told}");
+        let late = no_connection(address, &std::io::ErrorKind::TimedOut.into());
+        assert!(!late.contains("nothing listens"), "{late}");
+    }
 
     #[test]
     fn an_answer_is_judged_as_it_comes() {

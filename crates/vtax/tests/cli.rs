@@ -223,8 +223,26 @@ fn a_run_never_overwrites() {
     let scratch = Scratch::new();
     let plan = scratch.file("plan.yaml", &plan("[native]", "[http]"));
     scratch.file("precious", "");
-    expect(&vtax(&["run", &plan, "--out", &scratch.name("")]), 2, &["not empty", "--resume"]);
+    let refused = vtax(&["run", &plan, "--out", &scratch.name("")]);
+    expect(&refused, 2, &["not empty", "choose another --out"]);
+    assert!(!text(&refused).contains("--resume"), "there is no run in it: {}", text(&refused));
     assert!(scratch.path("precious").exists());
+}
+
+#[test]
+fn a_strict_run_that_measures_nothing_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let service = OWN_HTTP.replace("[/proc/self/exe, none]", "[no-such-server]");
+    let plan = scratch.file("plan.yaml", &plan("[native]", &service));
+    let run = || vtax(&["run", &plan, "--strict", "--out", &scratch.name("run")]);
+    for _ in 0..2 {
+        expect(&run(), 3, &["no-such-server is not installed"]);
+        assert!(!scratch.path("run").exists());
+    }
+    // What was there before stays, empty as it was.
+    std::fs::create_dir(scratch.path("run")).expect("made");
+    expect(&run(), 3, &["no-such-server is not installed"]);
+    assert_eq!(std::fs::read_dir(scratch.path("run")).expect("it stays").count(), 0);
 }
 
 #[test]

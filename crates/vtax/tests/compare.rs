@@ -79,7 +79,10 @@ fn what_cannot_be_compared_is_refused() {
     let words = ["can't be compared", "other plan: budget.sut_cpus is 1 in A, 2 in B", "to compare them"];
     expect(&vtax(&["compare", &a, &b, "--max-tax", "10%"]), 2, &words);
     expect(&vtax(&["compare", &a, "/nowhere"]), 2, &["/nowhere", "not a run directory"]);
-    expect(&vtax(&["compare", &a, &a, "--metric", "speed"]), 2, &["no metric `speed`", "`capacity`"]);
+    expect(&vtax(&["compare", &a, &a, "--metric", "speed"]), 2, &["no metric `speed`", "`vtax explain`"]);
+    let spaced: [&str; 5] = ["compare", &a, &a, "--metric", "capacity, latncy_p50"];
+    expect(&vtax(&spaced), 2, &["no metric `latncy_p50`", "did you mean `latency_p50`"]);
+    expect(&vtax(&["compare", &a, &a, "--metric", "capacity, latency_p50"]), 0, &["latency"]);
     expect(&vtax(&["compare", &a, &a, "--junit", "/nowhere/x.xml"]), 2, &["cannot write /nowhere/x.xml"]);
     expect(&vtax(&["compare", &a, &a, "--strict"]), 2, &["--max-tax"]);
     // It would let a tax of 1000 % pass.

@@ -69,6 +69,15 @@ fn a_first_plan_is_written_accepted_and_never_overwritten() {
     expect(&vtax(&["init", name(&own), "--run", "sh -c 'exit 0'", "--ask", "latency"]), 0, &[]);
     expect(&vtax(&["check", name(&own)]), 0, &["3 cells"]);
     expect(&vtax(&["init", name(&own), "--run", "sh 'a"]), 2, &["is not closed"]);
+    let new = directory.path().join("new.yaml");
+    let refused = |options: &[&str], words: &str| {
+        expect(&vtax(&[&["init", name(&new)], options].concat()), 2, &[words]);
+        assert!(!new.exists());
+    };
+    refused(&["--run", "ngnix"], "`ngnix` is no program here");
+    refused(&["--service", "sip", "--p99", "5ms"], "--p99 is a limit");
+    refused(&["--ask", "latency", "--p99", "5ms"], "--p99 is a limit");
+    refused(&["--service", "http", "--port", "80"], "--port");
     expect(&vtax(&["init", "--name", "a b", name(&directory.path().join("c.yaml"))]), 2, &["error: "]);
 }
 
@@ -132,6 +141,8 @@ fn a_smoke_test_names_what_fails_and_takes_no_time() {
     );
     let run = vtax_store::RunDir::open(directory.path().join("works")).expect("a run");
     assert_eq!(run.plan().expect("its plan").name, "small-smoke-test");
+    let again = ["a smoke test isn't gone on with", "vtax run PLAN --smoke-test"];
+    expect(&vtax(&["run", "--resume", name(run.path())]), 2, &again);
     let fails = write("fails.yaml", "[http, command: {name: ends, run: [\"false\"], port: 8000}]");
     let failed = ["2 of 4 trials work", "these fail\n  native.bridge.ends  latency@50", "other.bridge.ends"];
     expect(&smoke_test(&fails, "fails", &[]), 1, &failed);
@@ -143,43 +154,57 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
     let path = |name: &str| directory.path().join(name);
     let options = Options { repetitions: 6, seconds: 1, rate: 200, ..Options::default() };
     create(&path("measured"), &options).expect("a run");
-    // Copies the run where it is asked to measure one.
+    // Copies the run where it is asked to measure one, into a directory that must not be there, and ends as it is told.
     let program = format!(
-        "#!/bin/sh\nif [ \"$1\" = run ]; then\n  [ \"$2\" = plan.yaml ] && [ \"$3\" = --out ] || exit 9\n  \
-         cp -r {} \"$4\"\nelse\n  exec {VTAX} \"$@\"\nfi\n",
+        "#!/bin/sh\nif [ \"$1\" = run ]; then\n  [ \"$2\" = plan.yaml ] && [ \"$3\" = --out ] && [ ! -e \"$4\" ] || exit 9\n  \
+         cp -r {} \"$4\"\n  exit \"$RUN_ENDS\"\nelse\n  exec {VTAX} \"$@\"\nfi\n",
         path("measured").display()
     );
     programs::make(&path("vtax"), &program);
-    let gate = |metrics: &str| {
-        let out = path("out");
-        let _ = std::fs::remove_dir_all(&out);
+    let gate_of_run = |metrics: &str, ends: &str| {
         Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/gate.sh"))
             .env("VTAX", path("vtax"))
             .env("VTAX_PLAN", "plan.yaml")
             .env("VTAX_BASELINE", path("baseline"))
             .env("VTAX_MAX_TAX", "50%")
             .env("VTAX_METRICS", metrics)
-            .env("VTAX_OUT", &out)
+            .env("VTAX_OUT", path("out"))
             .env("GITHUB_STEP_SUMMARY", path("summary.md"))
+            .env("RUN_ENDS", ends)
             .output()
             .expect("sh runs")
     };
+    let gate = |metrics: &str| gate_of_run(metrics, "0");
+    // A run of which no trial counts becomes no baseline.
+    expect(&gate_of_run("", "3"), 3, &["is no baseline", "remove it and try again"]);
+    std::fs::remove_dir_all(path("baseline")).expect("removed");
     expect(&gate(""), 0, &["this run becomes it"]);
     assert!(path("baseline/journal.jsonl").is_file() && !path("out/vtax.xml").exists());
-    expect(&gate("capacity"), 0, &["capacity"]);
-    assert!(std::fs::read_to_string(path("out/vtax.xml")).expect("JUnit").contains("<testcase"));
-    assert!(std::fs::read_to_string(path("summary.md")).expect("a summary").contains('|'));
+    // The second build finds what the first one left.
+    for _ in 0..2 {
+        expect(&gate("latency_p50, capacity"), 0, &["capacity"]);
+        assert!(std::fs::read_to_string(path("out/vtax.xml")).expect("JUnit").contains("<testcase"));
+        assert!(std::fs::read_to_string(path("summary.md")).expect("a summary").contains('|'));
+    }
     // The exit code is that of the comparison.
     let journal = std::fs::read_to_string(path("baseline/journal.jsonl")).expect("a journal");
+    let write = |text: &str| std::fs::write(path("baseline/journal.jsonl"), text).expect("written");
     let cut: String =
         journal.lines().filter(|l| !l.contains("\"completed\"")).map(|l| format!("{l}\n")).collect();
-    std::fs::write(path("baseline/journal.jsonl"), &cut).expect("written");
+    write(&cut);
     // What was cut short was made by the unchanged service, and isn't gone on with by the changed one.
     expect(&gate("capacity"), 2, &["is incomplete", "remove it", "run --resume"]);
     assert_eq!(std::fs::read_to_string(path("baseline/journal.jsonl")).expect("a journal"), cut);
+    // Nor is anything of the build before published as this one's.
+    assert!(["out/run", "out/vtax.xml", "out/vtax.md"].into_iter().all(|left| !path(left).exists()));
+    let invalid = r#""validity":"invalid","reason":"disturbed","detail":"a neighbour""#;
+    write(&journal.replace(r#""validity":"valid""#, invalid));
+    expect(&gate("capacity"), 2, &["no trial of the baseline", "Remove it and try again"]);
     assert!(!path("out/run").exists());
-    std::fs::write(path("baseline/journal.jsonl"), journal).expect("written");
-    expect(&gate("no-such-metric"), 2, &["no-such-metric"]);
+    write(&journal);
+    // Before anything is measured.
+    expect(&gate("capacity, no-such-metric"), 2, &["no-such-metric"]);
+    assert!(!path("out/run").exists());
     let none = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/gate.sh")).output();
     expect(&none.expect("sh runs"), 2, &["name the plan"]);
 }

@@ -9,7 +9,7 @@ use super::entry::Entry;
 use crate::documents::write_file;
 use crate::error::ServiceError;
 use crate::hidden::{Hidden, hidden};
-use crate::packages::{Missing, find_program};
+use crate::packages::{EMPTY_COMMAND, Missing, find_program};
 use crate::recipe::{Condition, EntryContext, Recipe};
 
 pub(super) struct Own<'a>(pub(super) &'a CommandService);
@@ -20,7 +20,7 @@ impl Entry for Own<'_> {
         // A program in the private directory exists only once that is written.
         let written = program.contains("{dir}");
         (!written && find_program(program).is_none()).then(|| Missing {
-            program: if program.is_empty() { "an empty command".into() } else { program.into() },
+            program: if program.is_empty() { EMPTY_COMMAND.into() } else { program.into() },
             package: None,
             install: None,
         })

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let options = Options {
         max_tax: args.max_tax,
         strict: args.strict,
-        metrics: args.metric.clone(),
+        metrics: trimmed(&args.metric),
         same_machine: args.same_machine,
     };
     let comparison = match compare_runs(a, b, &options) {
@@ -79,6 +79,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         out::printable(&comparison.table())?;
     }
     Ok(if comparison.passes() { Exit::Done } else { Exit::Failed })
+}
+
+/// Names as they are meant where blanks stand behind the commas between them.
+pub(super) fn trimmed(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| name.trim().to_owned()).collect()
 }
 
 fn side(runs: &[Report]) -> Result<Runs<'_>, Failure> {

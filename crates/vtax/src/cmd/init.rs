@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use vtax_plan::draft::{Draft, Question, Subject, words};
+use vtax_service::find_program;
 use vtax_units::Nanos;
 
 use self::ask::{Asking, NoAnswer};
@@ -30,7 +31,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COMMAND", conflicts_with = "service", value_parser = command)]
     run: Option<Words>,
     /// The port that it listens on.
-    #[arg(long, requires = "run", default_value_t = 8000, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long,
+        requires = "run",
+        conflicts_with = "service",
+        default_value_t = 8000,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     port: u16,
     /// What it is compared with: the same natively is always measured.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENVIRONMENT")]
@@ -57,7 +64,21 @@ pub(crate) struct Args {
 struct Words(Vec<String>);
 
 fn command(line: &str) -> Result<Words, String> {
-    words(line).map(Words)
+    let words = words(line)?;
+    match mistyped(&words) {
+        Some(word) => {
+            Err(format!("`{word}` is no program here; one that isn't yet is named by its full path"))
+        }
+        None => Ok(Words(words)),
+    }
+}
+
+/// A command's only word where no program of this host has that name: rather a service's name, or a number, with a slip in it.
+fn mistyped(words: &[String]) -> Option<&str> {
+    match words {
+        [word] if !word.contains('/') && find_program(word).is_none() => Some(word.as_str()),
+        _ => None,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -115,6 +136,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
         let (place, word) = (directory.display(), shell_word(directory));
         let error = anyhow::anyhow!("there is no directory {place}: `mkdir -p {word}` makes it");
+        return Err(error).bad_input();
+    }
+    if args.p99.is_some() && !args.unasked().uses_p99() {
+        let error = anyhow::anyhow!(
+            "--p99 is a limit of the capacity of services other than sip: leave it out with `--service sip` and `--ask latency`"
+        );
         return Err(error).bad_input();
     }
     let ask = !args.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
@@ -179,7 +206,13 @@ impl Args {
                 "http",
                 |answer| match Service::from_str(answer, true) {
                     Ok(service) => Ok(service.subject()),
-                    Err(_) => Ok(Subject::Command { run: words(answer)?, port: self.port }),
+                    Err(_) => {
+                        let run = words(answer)?;
+                        match mistyped(&run) {
+                            Some(word) => Err(format!("`{word}` is none of these, and no program here")),
+                            None => Ok(Subject::Command { run, port: self.port }),
+                        }
+                    }
                 },
             )?;
             if let Subject::Command { port, .. } = &mut draft.subject {
@@ -259,6 +292,31 @@ mod tests {
         let run = ["./server", "--port", "{port}"].map(str::to_owned).to_vec();
         assert_eq!(draft.subject, Subject::Command { run, port: 9000 });
         assert_eq!((draft.against.as_slice(), draft.p99), (&["vm".to_owned()][..], Nanos::from_millis(20)));
+    }
+
+    #[test]
+    fn a_slip_in_an_answer_is_no_program() {
+        let (draft, said) = asked(&[], "ngnix\n6\nnginx\nvm\nlatency\n5m\n");
+        assert_eq!(draft.unwrap().subject, Subject::Nginx);
+        for word in ["ngnix", "6"] {
+            assert!(said.contains(&format!("`{word}` is none of these, and no program here")), "{said}");
+        }
+        assert!(asked(&["--ask", "latency"], "sh\n\nvm\n5m\n").0.is_ok(), "a program's name is a command");
+        assert!(command("ngnix").is_err_and(|why| why.starts_with("`ngnix` is no program here")));
+        assert_eq!(command("ngnix --port {port}").unwrap().0.len(), 3, "what has arguments is meant");
+        assert_eq!(command("/opt/ngnix").unwrap().0, ["/opt/ngnix"]);
+    }
+
+    #[test]
+    fn what_would_be_ignored_is_refused() {
+        let refused = |arguments: &[&str]| {
+            let arguments = ["init"].iter().chain(arguments);
+            ParseArgs::<Args>::try_parse_from(arguments).err().map(|error| error.to_string())
+        };
+        let port = refused(&["--service", "http", "--port", "80"]).unwrap();
+        assert!(port.contains("cannot be used with"), "{port}");
+        assert_eq!(refused(&["--run", "sh -c x", "--port", "80"]), None);
+        assert_eq!(refused(&["--service", "http"]), None, "the default port isn't given");
     }
 
     #[test]

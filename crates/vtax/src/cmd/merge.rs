@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use vtax_hosts::run_directories;
 use vtax_report::merged::{MergeOptions, Merged, merge};
 
+use crate::cmd::compare::trimmed;
 use crate::cmd::files::open_report;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::out;
@@ -55,5 +56,5 @@ fn merged(paths: &[PathBuf], metrics: &[String]) -> Result<Merged, Failure> {
             runs.push(open_report(&directory)?);
         }
     }
-    Ok(merge(&runs, &MergeOptions { metrics: metrics.to_vec() })?)
+    Ok(merge(&runs, &MergeOptions { metrics: trimmed(metrics) })?)
 }

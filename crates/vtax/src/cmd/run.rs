@@ -15,9 +15,12 @@ use anyhow::Context;
 use serde::Serialize;
 use vtax_lab::{Isolation, LabOptions};
 use vtax_plan::estimate::{Assumptions, estimate};
+use vtax_plan::is_smoke_test;
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_report::Report;
-use vtax_run::{LabExecutor, LiveProgress, PairSupport, RunEnd, Runner, Stop, TrialsOutcome, calibration};
+use vtax_run::{
+    LabExecutor, LiveProgress, PairSupport, RunEnd, RunError, Runner, Stop, TrialsOutcome, calibration,
+};
 use vtax_store::summary::Summary;
 use vtax_store::{Calibration, HOSTS_FILE, RunDir, RunWriter, TAGS_FACT};
 use vtax_sys::cgroup::RunGroups;
@@ -127,6 +130,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         short
     };
     let target = args.target.resolve(adapt)?;
+    // Gone on with, it would be a run like any other, of figures that say nothing.
+    if target.plan_file.is_none() && is_smoke_test(&target.plan) {
+        let error =
+            anyhow::anyhow!("a smoke test isn't gone on with; make it again: vtax run PLAN --smoke-test");
+        return Err(error).bad_input();
+    }
     // Hosts that have roles in one experiment are none that each make their own.
     if args.on.is_given() && target.plan.hosts_asked() == 0 {
         return on::run(&args.on, &args.target);
@@ -197,6 +206,7 @@ impl Job {
         let (stop, lines) = (Stop::default(), Lines::new(self.quiet));
         // Before any other thread: signals must be blocked in all of them.
         stop_on_signals(&stop, &lines, does_first).host_cannot()?;
+        let was_there = self.directory.exists();
         let mut store = self.open_store()?;
         let host = self.host(scope, groups)?;
         let progress = Progress::new(&self.plan, lines);
@@ -204,8 +214,20 @@ impl Job {
         progress.finish();
         let run = store.run().clone();
         drop(store);
-        let (ended, outcome) = ended?;
+        let (ended, outcome) = ended.inspect_err(|failure| {
+            if self.measured_nothing(failure) {
+                remove(run.path(), was_there);
+            }
+        })?;
         Ok(Measured { run, ended, outcome })
+    }
+
+    /// Whether a new run was refused as a whole for what this host lacks, before its first trial.
+    fn measured_nothing(&self, failure: &Failure) -> bool {
+        let Failure::Other { error, .. } = failure else { return false };
+        let why = error.downcast_ref::<RunError>();
+        let refused = matches!(why, Some(RunError::NothingPossible(_) | RunError::NotAllPossible(_)));
+        self.strict && !self.resume && refused
     }
 
     fn open_store(&self) -> Result<RunWriter, Failure> {
@@ -321,7 +343,8 @@ impl Job {
             return Ok((line, Exit::Interrupted));
         }
         if *outcome != TrialsOutcome::SomeValid {
-            return Ok(("no trial counts; the notes say why\n".to_owned(), exit_of(*outcome)));
+            let why = uncounted::none(&self.plan, written.trials(), &written.summary().trials);
+            return Ok((why, exit_of(*outcome)));
         }
         let trials = written.trials();
         if self.strict
@@ -330,6 +353,19 @@ impl Job {
             return Ok((line, exit_of(outcome)));
         }
         Ok((uncounted::cells(&self.plan, trials, &left_out(run)?), Exit::Done))
+    }
+}
+
+/// Removes what a run put into its directory, and the directory where it made that too, so that the same command can be given again. What
+/// can't be removed is told then.
+fn remove(directory: &Path, was_there: bool) {
+    if !was_there {
+        let _ = std::fs::remove_dir_all(directory);
+        return;
+    }
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
     }
 }
 

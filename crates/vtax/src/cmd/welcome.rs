@@ -4,7 +4,8 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
-use vtax_store::{RunBrief, RunStamp};
+use vtax_plan::is_smoke_test;
+use vtax_store::{RunBrief, RunDir, RunStamp};
 
 use crate::cmd::Cli;
 use crate::cmd::run::shell_word;
@@ -25,6 +26,8 @@ struct Here {
     shipped: bool,
     /// The run that changed last, and what is known of it.
     run: Option<(PathBuf, RunBrief)>,
+    /// That run was cut short, and can be gone on with.
+    can_resume: bool,
 }
 
 pub(crate) fn run() -> Outcome {
@@ -45,8 +48,14 @@ impl Here {
         let runs = entries(&directory.join("runs")).into_iter();
         let newest = runs.filter_map(|run| Some((RunStamp::of(&run)?, run))).max();
         let run = newest.and_then(|(_, run)| RunBrief::read(&run).ok().map(|brief| (run, brief)));
-        Self { plans, shipped: directory.join("plans/quick.yaml").is_file(), run }
+        let can_resume = run.as_ref().is_some_and(|(run, brief)| !brief.complete && can_resume(run));
+        Self { plans, shipped: directory.join("plans/quick.yaml").is_file(), run, can_resume }
     }
+}
+
+/// Whether a run that was cut short can be gone on with: a smoke test isn't.
+fn can_resume(run: &Path) -> bool {
+    RunDir::open(run).and_then(|run| run.plan()).is_ok_and(|plan| !is_smoke_test(&plan))
 }
 
 /// What is in a directory; nothing where it can't be read. Names without `./` in front.
@@ -71,12 +80,12 @@ pub(super) fn is_plan(path: &Path) -> bool {
 /// What to do next, a command a line.
 fn next(here: &Here) -> String {
     let mut steps: Vec<(String, &str)> = Vec::new();
-    if let Some((run, brief)) = &here.run {
+    if let Some((run, _)) = &here.run {
         let run = shell_word(run);
-        if brief.complete {
-            steps.push((format!("vtax report {run}"), "the last run's report again"));
-        } else {
+        if here.can_resume {
             steps.push((format!("vtax run --resume {run}"), "go on with the run that was cut short"));
+        } else {
+            steps.push((format!("vtax report {run}"), "the last run's report again"));
         }
         steps.push(("vtax serve".to_owned(), "a page to watch, browse and compare runs"));
     }
@@ -127,12 +136,27 @@ mod tests {
             plans: vec!["my plan.yaml".into()],
             shipped: true,
             run: Some(("runs/a".into(), RunBrief { complete, ..brief.clone() })),
+            can_resume: !complete,
         };
         let cut = next(&here(false));
         assert!(cut.contains("vtax run --resume runs/a") && cut.contains("runs/a: vm is worse"), "{cut}");
         assert!(cut.contains("vtax run 'my plan.yaml'") && !cut.contains("quick.yaml"), "{cut}");
         let whole = next(&here(true));
         assert!(whole.contains("vtax report runs/a") && !whole.contains("--resume"), "{whole}");
+    }
+
+    #[test]
+    fn a_smoke_test_that_was_cut_short_is_not_gone_on_with() {
+        let here = tempfile::tempdir().unwrap();
+        let other = vtax_fixture::Options { repetitions: 1, seconds: 1, rate: 10, ..Default::default() };
+        let other = vtax_fixture::create(&here.path().join("other"), &other).unwrap();
+        let (whole, provenance) = (other.plan().unwrap(), other.provenance().unwrap());
+        for (name, plan) in [("smoke", vtax_plan::smoke_test(&whole)), ("whole", whole)] {
+            let place = here.path().join(name);
+            let run = RunDir::create(place.join("runs/a"), &plan, &provenance).unwrap();
+            drop(run);
+            assert_eq!(Here::look(&place).can_resume, name == "whole", "{name}");
+        }
     }
 
     #[test]

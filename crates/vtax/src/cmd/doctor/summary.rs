@@ -116,20 +116,30 @@ fn all(kind: &Kind, names: &[&str], checks: &[Check]) -> Option<Capability> {
     })
 }
 
-/// A capability of which each point whose name begins so is a part.
+/// A capability of which each thing whose name begins so is a part. One that has several points, as a service of several packages, is there
+/// where all of them are.
 fn each(name: &'static str, start: &str, checks: &[Check]) -> Option<Capability> {
     let of: Vec<(&str, &Check)> =
         checks.iter().filter_map(|c| Some((c.name.strip_prefix(start)?, c))).collect();
-    let (can, not): (Vec<_>, Vec<_>) = of.iter().partition(|(_, check)| check.state != State::Missing);
-    let names = |of: &[&(&str, &Check)]| of.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let missing: Vec<&(&str, &Check)> =
+        of.iter().filter(|(_, check)| check.state == State::Missing).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in &of {
+        if !names.contains(name) {
+            names.push(*name);
+        }
+    }
+    let (not, can): (Vec<&str>, Vec<&str>) =
+        names.into_iter().partition(|name| missing.iter().any(|(other, _)| other == name));
     let (state, found) = match (can.len(), not.len()) {
         (0, 0) => return None,
-        (_, 0) => (State::Ok, names(&can)),
-        (0, _) => (State::Missing, format!("none of {}", names(&not))),
-        _ => (State::Degraded, format!("{}; not {}", names(&can), names(&not))),
+        (_, 0) => (State::Ok, can.join(", ")),
+        (0, _) => (State::Missing, format!("none of {}", not.join(", "))),
+        // What is missing isn't what is cut off where that is long.
+        _ => (State::Degraded, format!("not {}; {}", not.join(", "), can.join(", "))),
     };
     let mut fixes: Vec<&str> = Vec::new();
-    for fix in not.iter().filter_map(|(_, check)| check.fix.as_deref()) {
+    for fix in missing.iter().filter_map(|(_, check)| check.fix.as_deref()) {
         if !fixes.contains(&fix) {
             fixes.push(fix);
         }
@@ -194,7 +204,7 @@ mod tests {
                 "partly  native services   rate limit: no tbf  -> sudo modprobe sch_tbf",
                 "no      virtual machines  guest kernel: none  -> vtax setup",
                 "no      user-mode Linux   tap: refused  -> sudo modprobe tun",
-                "partly  services          redis; not nginx, apache  -> vtax setup --services",
+                "partly  services          not nginx, apache; redis  -> vtax setup --services",
                 "yes     network paths     routed",
             ]
         );
@@ -223,6 +233,19 @@ mod tests {
                 "yes     time              kept by NTP",
             ]
         );
+    }
+
+    #[test]
+    fn a_service_counts_where_all_its_packages_are_there_and_what_is_missing_is_never_cut_off() {
+        let mut checks: Vec<Check> =
+            (0..20).map(|n| Check::ok(format!("service installed-{n}"), "there")).collect();
+        let setup = "apt-get install mariadb-server";
+        checks.insert(0, Check::ok("service kamailio", "/usr/sbin/kamailio"));
+        checks.push(Check::missing("service kamailio", "not installed", setup));
+        let services = capabilities(&checks).pop().unwrap();
+        assert!(services.found.starts_with("not kamailio; installed-0, installed-1, "), "{}", services.found);
+        assert_eq!(services.found.matches("kamailio").count(), 1, "{}", services.found);
+        assert_eq!(services.fix.as_deref(), Some(setup));
     }
 
     #[test]

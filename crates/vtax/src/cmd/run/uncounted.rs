@@ -2,12 +2,59 @@
 
 use std::collections::BTreeSet;
 
-use vtax_plan::model::{Cell, Measure, Plan};
+use vtax_plan::model::{Cell, Measure, Plan, TrialKind};
 use vtax_run::TrialsOutcome;
-use vtax_store::record::{TrialRecord, Validity};
+use vtax_store::record::{InvalidReason, TrialRecord, Validity};
+use vtax_store::summary::TrialSummary;
+
+use crate::brief;
 
 /// Most names in a line.
 const NAMED: usize = 5;
+/// What keeps other work from counting against one side alone.
+const AS_PAIRS: &str = ", or measure both sides at once: --set repeat='{min: 3, max: 3, trials: duet}'";
+
+/// What is told where no trial of a run counts: the commonest reason, as one of its trials has it in the summary, and what would help.
+pub(super) fn none(plan: &Plan, trials: &[TrialRecord], told: &[TrialSummary]) -> String {
+    let mut reasons: Vec<(InvalidReason, Vec<&TrialRecord>)> = Vec::new();
+    for trial in trials {
+        let Validity::Invalid { reason, .. } = &trial.validity else { continue };
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, own)) => own.push(trial),
+            None => reasons.push((*reason, vec![trial])),
+        }
+    }
+    // These only follow from another trial's, so they tell nothing where there is any other.
+    let follows = |reason: InvalidReason| {
+        matches!(reason, InvalidReason::PartnerInvalid | InvalidReason::PrerequisiteMissing)
+    };
+    let commonest = reasons.iter().max_by_key(|(reason, own)| (!follows(*reason), own.len()));
+    let Some((reason, own)) = commonest else {
+        return "no trial counts; the notes say why\n".to_owned();
+    };
+    let why = told.iter().find(|trial| Some(trial.index) == own.first().map(|first| first.index));
+    let why = why
+        .and_then(|trial| trial.reason.as_deref())
+        .map_or_else(|| "the notes say why".to_owned(), brief::shown);
+    let mut text = format!("no trial counts. {} of {} for this reason: {why}\n", own.len(), trials.len());
+    if *reason == InvalidReason::Disturbed {
+        let pairs = if may_be_duets(plan, own) { AS_PAIRS } else { "" };
+        text += &format!("to have them count: end other work{pairs}\n");
+    }
+    text
+}
+
+/// Whether the plan takes `trials: duet`, and makes pairs of any of these trials then.
+fn may_be_duets(plan: &Plan, trials: &[&TrialRecord]) -> bool {
+    let can_stand_twice = |cell: &Cell| {
+        cell.path.kind.may_stand_twice() && !cell.environment.kind.is_pair() && !cell.is_several()
+    };
+    let is_of = |measure: &Measure| trials.iter().any(|trial| trial.measure == measure.name);
+    plan.repeat.trials == TrialKind::Single
+        && plan.cells.iter().all(can_stand_twice)
+        && plan.cells.iter().any(|cell| cell.baseline.is_some())
+        && plan.measures.iter().any(|measure| measure.kind.may_be_duet() && is_of(measure))
+}
 
 /// What `--strict` doesn't let pass: the line that tells it, and what those trials have come to; `None` where each cell has trials that
 /// count of each measure.
@@ -115,6 +162,58 @@ mod tests {
         assert_eq!(outcome, TrialsOutcome::NoneValid);
         all.push(TrialRecord { validity: invalid(InvalidReason::ServiceFailed), ..last });
         assert_eq!(of_measures(&plan, &all).unwrap().1, TrialsOutcome::ServicesFailed);
+    }
+
+    /// What the summary says of trials that are invalid for these reasons.
+    fn told(trials: &mut [TrialRecord], reason: &str) -> Vec<TrialSummary> {
+        let mut summaries = Vec::new();
+        for (index, trial) in (0..).zip(trials) {
+            trial.index = index;
+            summaries.push(TrialSummary {
+                index,
+                cell: trial.cell.clone(),
+                measure: trial.measure.clone(),
+                repetition: 0,
+                valid: false,
+                reason: Some(format!("{reason} in trial {index}")),
+            });
+        }
+        summaries
+    }
+
+    #[test]
+    fn where_no_trial_counts_the_commonest_reason_and_the_way_out_are_told() {
+        let mut plan = plan();
+        let mut all = trials(&plan, &plan.cells[..1], &invalid(InvalidReason::NoSteadyState));
+        all.extend(trials(&plan, &plan.cells[1..], &invalid(InvalidReason::Disturbed)));
+        let summaries = told(&mut all, "disturbed: other processes used 31 %");
+        let pairs = ", or measure both sides at once: --set repeat='{min: 3, max: 3, trials: duet}'";
+        let said = |pairs: &str| {
+            format!(
+                "no trial counts. 4 of 6 for this reason: disturbed: other processes used 31 % in trial 2\n\
+                 to have them count: end other work{pairs}\n"
+            )
+        };
+        assert_eq!(none(&plan, &all, &summaries), said(pairs));
+        plan.repeat.trials = TrialKind::Duet;
+        assert_eq!(none(&plan, &all, &summaries), said(""), "they are pairs already");
+        plan.repeat.trials = TrialKind::Single;
+        plan.measures.retain(|measure| !measure.kind.may_be_duet());
+        assert_eq!(none(&plan, &all, &summaries), said(""), "a search can't be one of a pair");
+        assert_eq!(none(&plan, &[], &[]), "no trial counts; the notes say why\n");
+    }
+
+    /// They are many where one trial failed on which all others hang.
+    #[test]
+    fn what_only_follows_is_no_reason() {
+        let plan = plan();
+        let mut all = trials(&plan, &plan.cells, &invalid(InvalidReason::PrerequisiteMissing));
+        all[3].validity = invalid(InvalidReason::ServiceFailed);
+        let summaries = told(&mut all, "why");
+        assert_eq!(
+            none(&plan, &all, &summaries),
+            "no trial counts. 1 of 6 for this reason: why in trial 3\n"
+        );
     }
 
     #[test]
