@@ -85,8 +85,7 @@ fn run(spec: &ScriptSpec, rate: f64) -> (LoadResult, ScriptFigures) {
         seed: 1,
         samples: false,
         interval: Nanos::from_millis(500),
-        // Longer than the load's own.
-        drain: Nanos::from_secs(60),
+        drain: Nanos::ZERO,
     };
     let result = ScriptSession::open(spec).unwrap().run_step(&step, &Control::new()).unwrap();
     let figures = result.details.as_ref().and_then(|details| details.script.as_deref()).unwrap().clone();

@@ -100,8 +100,7 @@ fn call(target: SocketAddr) -> (LoadResult, ScriptFigures) {
         seed: 1,
         samples: false,
         interval: duration,
-        // Longer than the load's own.
-        drain: Nanos::from_secs(60),
+        drain: Nanos::ZERO,
     };
     let result =
         ScriptSession::open(&spec(target, CALLER, 20_000)).unwrap().run_step(&step, &Control::new()).unwrap();

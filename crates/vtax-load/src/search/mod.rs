@@ -39,6 +39,10 @@ pub struct SearchSpec {
     pub p99_max: Option<Nanos>,
     /// ... and, if given, the 95th at most this.
     pub p95_max: Option<Nanos>,
+    /// How long a step goes on before it is recorded. Without a limit of latency, and where most answers take no longer, a service that
+    /// answers fewer within the recorded time than begin in it falls behind; 0: that isn't looked at.
+    #[serde(default)]
+    pub settle: Nanos,
     /// Most steps, repeated ones included.
     pub steps_max: u32,
     /// Both ends of the bracket have to hold in two of three tries; false where the caller tries the lower one again itself. Then a
@@ -48,10 +52,8 @@ pub struct SearchSpec {
 
 /// Below this rate a service is said to carry nothing.
 const RATE_MIN: f64 = CapacityMeasure::LEAST_RATE.0;
-/// How long answers are waited for after a step's end: at the least where latency has a limit, at the most where it has none.
-const DRAIN: Nanos = Nanos::from_secs(1);
-/// How long they are waited for in any case. An acknowledgement that a kernel holds back takes 40 ms: a service is not to fail by that.
-const DRAIN_LEAST: Nanos = Nanos::from_millis(50);
+/// How long answers are waited for after a step's end at the least.
+const DRAIN_MIN: Nanos = Nanos::from_secs(1);
 /// Largest factor between two steps.
 const FACTOR_MAX: f64 = 4.0;
 /// A failure is gross, and not tried again, where more than this share was lost or still waited for, or it took this many times a limit of latency.
@@ -73,6 +75,7 @@ impl SearchSpec {
             loss_max: Share(0.01),
             p99_max: None,
             p95_max: None,
+            settle: Nanos::ZERO,
             steps_max: 40,
             confirm: true,
         }
@@ -95,24 +98,11 @@ impl SearchSpec {
         Rate(rate.max(RATE_MIN).min(self.max.0))
     }
 
-    /// How long a step that lasts so long, warm-up included, waits for what is under way at its end, where its requests may take longer:
-    /// until each of them is known to have broken the longest limit of latency.
-    ///
-    /// Without such a limit nothing but answers that don't come tells that the service falls behind. In the time of waiting it catches
-    /// up, so that it seems to carry more by that time's share of the step: the wait is the share that the precision is, a second at the
-    /// most, and 50 ms at the least.
+    /// How long a step waits for what is under way at its end, where its requests may take longer: until each of them is known to have
+    /// broken the longest limit of latency.
     #[must_use]
-    pub fn drain(&self, step: Nanos) -> Nanos {
-        if self.longest_limit().is_some() {
-            return self.waited();
-        }
-        let share = self.precision.0.max(0.0) * step.as_secs_f64();
-        Nanos::from_secs_f64(share.min(DRAIN.as_secs_f64())).max(DRAIN_LEAST)
-    }
-
-    /// How long requests that are still waited for have waited at the least, where latency has a limit.
-    fn waited(&self) -> Nanos {
-        DRAIN.max(self.longest_limit().unwrap_or_default())
+    pub fn drain(&self) -> Nanos {
+        DRAIN_MIN.max(self.longest_limit().unwrap_or_default())
     }
 
     fn longest_limit(&self) -> Option<Nanos> {
@@ -515,23 +505,10 @@ mod tests {
 
     #[test]
     fn steps_wait_until_the_longest_limit_is_broken() {
-        let step = Nanos::from_secs(4);
-        let of = |p95_max, p99_max| SearchSpec { p95_max, p99_max, ..spec() }.drain(step);
+        let of = |p95_max, p99_max| SearchSpec { p95_max, p99_max, ..spec() }.drain();
         let ms = |ms| Some(Nanos::from_millis(ms));
-        assert_eq!(of(ms(200), ms(500)), Nanos::from_secs(1));
+        assert_eq!((of(None, None), of(ms(200), ms(500))), (Nanos::from_secs(1), Nanos::from_secs(1)));
         assert_eq!((of(ms(3_000), ms(500)), of(None, ms(7_000))), (Nanos::from_secs(3), Nanos::from_secs(7)));
-    }
-
-    /// A second of waiting after four of load let 1.25 times the capacity pass.
-    #[test]
-    fn without_a_limit_of_latency_steps_wait_for_the_share_that_the_precision_is() {
-        let of = |precision, step_ms| {
-            let spec = SearchSpec { precision: Share(precision), ..SearchSpec::blind(Rate(1e6)) };
-            spec.drain(Nanos::from_millis(step_ms)).0 / 1_000_000
-        };
-        assert_eq!((of(0.05, 4_000), of(0.1, 1_200)), (200, 120));
-        // No longer than with a limit, and no shorter than what a service may need for one answer.
-        assert_eq!([of(0.5, 60_000), of(0.05, 300), of(0.0, 4_000), of(-1.0, 4_000)], [1_000, 50, 50, 50]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl SearchSpec {
         let loss = if counts.intended == 0 { 1.0 } else { 1.0 - good as f64 / counts.intended as f64 };
         StepOutcome {
             rate,
-            loss: Share(loss),
+            loss: Share(loss + self.behind(result).unwrap_or(0.0)),
             waiting: Share(waiting as f64 / counts.intended.max(1) as f64),
             latency_p95: self.percentile(result, waiting, 0.95),
             latency_p99: self.percentile(result, waiting, 0.99),
@@ -37,12 +37,29 @@ impl SearchSpec {
         }
     }
 
+    /// The share of requests by which a service fell behind while a step was recorded, where latency has no limit: so many more were answered
+    /// of those that began in that time than in it. It answered them while it was waited for after the end, when nothing else came, so
+    /// they are lost: it can't go on like that. `None` where that is no more than the precision and what chance does to the number
+    /// under way, or can't be told.
+    fn behind(&self, result: &LoadResult) -> Option<f64> {
+        if self.longest_limit().is_some() || result.latency.quantile(0.5) > self.settle {
+            // Of answers that take longer than a step settles fewer come than requests begin, also where none piles up.
+            return None;
+        }
+        let (ok, intended) = (result.counts.ok as f64, result.counts.intended as f64);
+        let behind = ok - result.answered_in_time? as f64;
+        // By Little's law. At two moments far from each other their number is Poisson's, so that the difference has twice its variance.
+        let under_way = ok / result.duration.as_secs_f64().max(1e-9) * result.latency.mean().as_secs_f64();
+        let allowed = self.precision.0 * intended + 3.0 * (2.0 * under_way).sqrt();
+        (behind > allowed).then_some(behind / intended)
+    }
+
     /// A percentile of the latencies of those that were answered and, above them, so many that were still waited for.
     fn percentile(&self, result: &LoadResult, waiting: u64, quantile: f64) -> Nanos {
         let (answered, all) = (result.latency.len(), result.latency.len() + waiting);
         let rank = (quantile * all as f64).ceil();
         if rank > answered as f64 {
-            return Nanos(result.latency.max().max(self.waited()).0.saturating_add(1));
+            return Nanos(result.latency.max().max(self.drain()).0.saturating_add(1));
         }
         // Without those it is the histogram's own, to the digit.
         result.latency.quantile(if waiting == 0 { quantile } else { rank / answered.max(1) as f64 })
@@ -181,28 +198,63 @@ mod tests {
         assert_eq!(Search::new(spec).record(outcome), StepVerdict::Failed);
     }
 
-    /// In the second after a step's end a service caught up with what had piled up in it, and 1.26 times its capacity passed.
+    /// In the second after a step's end a service caught up with what had piled up in it, so that 1.25 times its capacity passed.
     #[test]
-    fn what_a_service_catches_up_with_after_a_step_is_a_precision_at_most() {
+    fn what_a_service_catches_up_with_after_a_step_is_no_capacity() {
         const CAPACITY: f64 = 1_000.0;
-        let spec = SearchSpec::blind(Rate(1e6));
-        let (warmup, recorded) = (1.0, 3.0);
-        let step = warmup + recorded;
-        let drain = spec.drain(Nanos::from_secs_f64(step)).as_secs_f64();
-        // What came in the whole step and hasn't been answered by the end of the wait, the last ones first.
-        let queue = |rate: Rate| {
-            let mut found = LoadResult { duration: Nanos::from_secs_f64(recorded), ..LoadResult::default() };
-            let left = ((rate.0 - CAPACITY) * step - CAPACITY * drain).max(0.0) as u64;
-            found.counts.intended = (rate.0 * recorded) as u64;
-            found.counts.waiting = left.min(found.counts.intended);
-            found.counts.ok = found.counts.intended - found.counts.waiting;
-            Ok::<_, Infallible>(Some(found))
+        let (settle, recorded, drain) = (1.0, 3.0, 1.0);
+        // A queue that is served in order. The `usual` milliseconds are what an answer takes beside the waiting.
+        let found = |settle_for: f64, usual: f64| {
+            let spec =
+                SearchSpec { settle: Nanos::from_secs_f64(settle_for), ..SearchSpec::blind(Rate(1e6)) };
+            let queue = |rate: Rate| {
+                let pile = |at: f64| (rate.0 - CAPACITY).max(0.0) * at;
+                let mut found = LoadResult { duration: Nanos::from_secs_f64(recorded), ..result(0.0, 0.0) };
+                let intended = (rate.0 * recorded) as u64;
+                let waiting = (pile(settle + recorded) - CAPACITY * drain).max(0.0) as u64;
+                found.counts = Counts { intended, ok: intended - waiting.min(intended), ..Counts::default() };
+                found.counts.waiting = intended - found.counts.ok;
+                let late = rate.0 * (usual / 1e3 - settle).max(0.0);
+                found.answered_in_time = Some((rate.0.min(CAPACITY) * recorded - late) as u64);
+                for begun in 0..found.counts.ok {
+                    let at = settle + begun as f64 / rate.0;
+                    found.latency.record(Nanos::from_secs_f64(pile(at) / CAPACITY + usual / 1e3));
+                }
+                Ok::<_, Infallible>(Some(found))
+            };
+            let bracket = Search::new(spec).over_requests(queue, |_, _, _| {}).unwrap();
+            assert_eq!(bracket.ending, Ending::Found);
+            (bracket.lower.unwrap().0, bracket.upper.unwrap().0)
         };
-        let bracket = Search::new(spec).over_requests(queue, |_, _, _| {}).unwrap();
-        // The share that may be lost comes on top.
-        let most = CAPACITY * (1.0 + spec.precision.0 + spec.loss_max.0);
-        let (lower, upper) = (bracket.lower.unwrap().0, bracket.upper.unwrap().0);
-        assert!(lower <= most && upper >= CAPACITY && bracket.ending == Ending::Found, "{lower} {upper}");
+        let (lower, upper) = found(1.0, 5.0);
+        assert!(lower <= CAPACITY * 1.1 && upper >= CAPACITY, "{lower} {upper}");
+        // A slow service is none that falls behind, be it slower than a step settles or not.
+        for usual in [300.0, 900.0, 1_800.0] {
+            let (lower, upper) = found(1.0, usual);
+            assert!(lower >= CAPACITY * 0.9 && upper >= CAPACITY, "{usual}: {lower} {upper}");
+        }
+        // Where it isn't looked at, only what the wait doesn't bring is lost.
+        assert!(found(0.0, 5.0).0 > CAPACITY * 1.15);
+    }
+
+    /// Eight of a hundred more were answered after the end than before the beginning: with few under way that is no chance.
+    #[test]
+    fn chance_is_not_taken_for_falling_behind() {
+        let spec = SearchSpec { settle: Nanos::from_secs(1), ..SearchSpec::blind(Rate(1e6)) };
+        let loss = |ok: u64, answered: Option<u64>, latency: Nanos| {
+            let mut found = LoadResult { duration: Nanos::from_secs(1), ..result(0.0, 0.0) };
+            found.counts = Counts { intended: ok, ok, ..Counts::default() };
+            (0..ok).for_each(|_| found.latency.record(latency));
+            found.answered_in_time = answered;
+            (spec.outcome(Rate(ok as f64), &found).loss.0 * 100.0).round()
+        };
+        let (fast, slow) = (Nanos::from_millis(1), Nanos::from_millis(100));
+        assert_eq!(loss(1_000, Some(920), fast), 8.0);
+        assert_eq!(loss(1_000, Some(951), fast), 0.0, "within the precision");
+        assert_eq!(loss(1_000, Some(920), slow), 0.0, "100 are under way, and 92 a moment later");
+        assert_eq!((loss(1_000, None, fast), loss(1_000, Some(1_050), fast)), (0.0, 0.0));
+        let limited = SearchSpec { p99_max: Some(fast), ..spec };
+        assert_eq!(limited.behind(&LoadResult { answered_in_time: Some(1), ..cut_short(0) }), None);
     }
 
     /// 1.5 s for each answer are within the limit: steps failed, as the answers of their last half second were not waited for.

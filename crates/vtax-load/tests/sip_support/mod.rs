@@ -219,8 +219,7 @@ pub(crate) fn steady(rate: f64, duration: Nanos) -> RequestStep {
     let rate = Rate(rate);
     let profile = vec![Segment { from: rate, to: rate, duration }];
     let model = Model::Open { arrivals: ArrivalProcess::Constant, profile };
-    // Calls are waited for no longer than the load's own drain.
-    let (interval, drain) = (duration, Nanos::from_secs(60));
+    let (interval, drain) = (duration, Nanos::ZERO);
     RequestStep { model, warmup: Nanos::ZERO, duration, seed: 1, samples: false, interval, drain }
 }
 

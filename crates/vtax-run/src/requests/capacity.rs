@@ -24,8 +24,6 @@ pub(super) struct Capacity<'a> {
     pub(super) observer: &'a dyn Observer,
     /// Whether a closed loop tells where to begin.
     pub(super) closed_loop: bool,
-    /// How long calls under way at a step's end are waited for, where there are any: they may ring and be held for longer than any limit.
-    pub(super) calls: Nanos,
 }
 
 impl Capacity<'_> {
@@ -40,10 +38,8 @@ impl Capacity<'_> {
             |rate| {
                 nth += 1;
                 let pace = Pace::Open(rate, measure.arrivals);
-                let duration = measure.step_at(rate);
-                let length = Nanos(measure.settle.0.saturating_add(duration.0));
-                let drain = spec.drain(length).max(self.calls);
-                let step = LoadStep { duration, ..self.step(pace, seed.wrapping_add(nth), drain) };
+                let step = self.step(pace, seed.wrapping_add(nth), spec.drain());
+                let step = LoadStep { duration: measure.step_at(rate), ..step };
                 let answer = generator.run(step.for_engine())?;
                 answered += answer.answered;
                 Ok::<_, AgentError>(Some(answer.result))

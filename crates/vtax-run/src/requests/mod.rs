@@ -73,8 +73,7 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
         };
         match &request.measure.kind {
             MeasureKind::Capacity(measure) => {
-                let closed_loop = self.closed_loop;
-                let capacity = Capacity { measure, request, observer, closed_loop, calls: drain };
+                let capacity = Capacity { measure, request, observer, closed_loop: self.closed_loop };
                 let (found, validity, answered) = capacity.find(generator)?;
                 Ok(Measured::whole(started, found, validity).with(None, answered))
             }
@@ -121,14 +120,10 @@ impl<F: Fn(&Ends<'_>, u64) -> LoadSpec> Instrument for Requests<F> {
     }
 }
 
-/// How long a request may take to any of a cell's systems, or a call is waited for: that long a load waits for those under way at its end.
+/// How long a request may take to any of a cell's systems: that long a load waits for those under way at its end.
 fn patience(cell: &Cell) -> Nanos {
     let beside = cell.systems.beside.iter().map(|beside| &beside.workload);
-    let longest = |workload: &Workload| match workload {
-        Workload::Script(calls) => calls.drain,
-        other => family::timeout(other),
-    };
-    beside.chain([&cell.workload]).map(longest).max().unwrap_or_default()
+    beside.chain([&cell.workload]).map(family::timeout).max().unwrap_or_default()
 }
 
 /// How long calls to systems beside those that are measured are waited for at the end of a step.

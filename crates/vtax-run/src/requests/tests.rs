@@ -96,8 +96,7 @@ fn search(service: &mut Service, hint: Option<f64>) -> (f64, Option<f64>, Validi
     let plan = plan("capacity");
     let request = request(&plan, None, hint);
     let MeasureKind::Capacity(measure) = &request.measure.kind else { panic!("{:?}", request.measure) };
-    let calls = Nanos::ZERO;
-    let capacity = Capacity { measure, request: &request, observer: &Silent, closed_loop: true, calls };
+    let capacity = Capacity { measure, request: &request, observer: &Silent, closed_loop: true };
     let (found, validity, answered) = capacity.find(service).expect("no failure");
     let Finding::Capacity(found) = found else { panic!("{found:?}") };
     (found.lower.0, found.upper.map(|upper| upper.0), validity, answered)
@@ -141,25 +140,6 @@ fn a_step_that_is_too_slow_says_what_had_no_answer() {
     let why = super::capacity::too_slow(&limits, &outcome, result.counts.waiting).expect("it is");
     assert!(why.ends_with("over the limit of 3s; 30 requests had no answer when the step was over"), "{why}");
     assert!(!super::capacity::too_slow(&limits, &outcome, 0).expect("it is").contains("no answer"));
-}
-
-/// A call may ring and be held for longer than any limit of latency: those under way at a step's end would have failed.
-#[test]
-fn calls_are_waited_for_as_long_as_the_plan_says() {
-    let call = "<scenario name=\"t\">\n<send><![CDATA[\nINVITE sip:[service]@[remote_ip] SIP/2.0\n\
-                Call-ID: [call_id]\nCSeq: 1 INVITE\n\n]]></send>\n<recv response=\"200\"/>\n</scenario>\n";
-    let workload = format!("workload={{sip: {{scenario: {call:?}, drain: 7s}}}}");
-    let text = PLAN.replace("MEASURE", "capacity");
-    let overrides = ["services=uas", workload.as_str()];
-    let plan = vtax_plan::parse("test", text.as_bytes(), &overrides).unwrap_or_else(|e| panic!("{e}"));
-    let calls = super::patience(&plan.cells[0]);
-    assert_eq!(calls, Nanos::from_secs(7), "at any rate");
-    let request = request(&plan, None, Some(100.0));
-    let MeasureKind::Capacity(measure) = &request.measure.kind else { panic!("{:?}", request.measure) };
-    let mut service = Service::of(150.0);
-    let capacity = Capacity { measure, request: &request, observer: &Silent, closed_loop: false, calls };
-    capacity.find(&mut service).expect("no failure");
-    assert!(service.steps.iter().all(|step| step.drain == calls), "{:?}", service.steps);
 }
 
 #[test]

@@ -60,8 +60,8 @@ pub(super) struct RequestArgs {
     /// With --search: share of requests that may fail.
     #[arg(long, default_value = "1%", requires = "search")]
     loss: Share,
-    /// With --search: limit of the 99th percentile of latency. Without a limit of latency, what has no answer when a step is over is lost:
-    /// after its end answers are waited for as long as the share of it that --precision is, at least 50ms and at most 1s.
+    /// With --search: limit of the 99th percentile of latency. Without a limit of latency, what has no answer a second after a step's end is
+    /// lost, and so is what the service falls behind by within a step.
     #[arg(long, requires = "search")]
     p99: Option<Nanos>,
     /// With --search: limit of the 95th percentile of latency.
@@ -129,8 +129,8 @@ pub(super) struct SearchLimits {
     pub(super) max: Rate,
     /// How far the bounds of the answer may be apart.
     pub(super) precision: Share,
-    /// How long what is under way at a step's end is waited for; `None`: as long as the limits ask for.
-    pub(super) drain: Option<Nanos>,
+    /// As [`SearchSpec::settle`].
+    pub(super) settle: Nanos,
 }
 
 /// How a result is printed.
@@ -185,7 +185,7 @@ impl RequestArgs {
             p95: self.p95,
             max: self.max,
             precision: self.precision,
-            drain: None,
+            settle: self.warmup,
         };
         RequestOptions {
             rate: self.rate.clone(),
@@ -316,16 +316,15 @@ fn search<S: RequestSpec>(
         p99_max: limits.p99,
         p95_max: limits.p95,
         precision: limits.precision,
+        settle: limits.settle,
         ..SearchSpec::blind(limits.max)
     };
-    let length = Nanos(load.step.warmup.0.saturating_add(load.step.duration.0));
-    let drain = limits.drain.unwrap_or_else(|| spec.drain(length));
     let start = match &options.rate {
         Some(profile) => Some(SearchSpec { start: profile.first(), ..spec }),
         None => near_closed_loop(load, watch, spec)?,
     };
     let (bracket, interrupted) = match start {
-        Some(start) => steps((options.arrivals, drain), load, watch, start)?,
+        Some(start) => steps(options.arrivals, load, watch, start)?,
         None => (Search::new(spec).finish(), true),
     };
     if options.form == ResultForm::Json {
@@ -365,9 +364,9 @@ fn near_closed_loop<S: RequestSpec>(
     Ok(Some(limits.near_closed_loop(&closed)))
 }
 
-/// Searches from there, with steps that wait so long for what is under way at their end; what was found, and whether it was interrupted.
+/// Searches from there; what was found, and whether it was interrupted.
 fn steps<S: RequestSpec>(
-    (arrivals, drain): (ArrivalProcess, Nanos),
+    arrivals: ArrivalProcess,
     load: &RequestLoad<S>,
     watch: &Watch,
     start: SearchSpec,
@@ -378,7 +377,7 @@ fn steps<S: RequestSpec>(
     let mut interrupted = false;
     let bracket = Search::new(start).over_requests(
         |rate| {
-            let at_rate = RequestStep { drain, ..at_rate(arrivals, &load.step, rate) };
+            let at_rate = RequestStep { drain: start.drain(), ..at_rate(arrivals, &load.step, rate) };
             let result = uninterrupted(step::<S>(watch, &session, &at_rate))?;
             interrupted = result.is_none();
             Ok::<_, Failure>(result)

@@ -47,8 +47,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "0s")]
     transient: Nanos,
     /// Longest wait for what is under way after the last step [default: five times ring and hold time, at least 5s; with
-    /// --unregistered, without --ring and --hold, 30s; with --scenario-file 5s more than --pause, and with --search after each step what
-    /// calls pause for and the share of the step that --precision is, 50ms to 1s].
+    /// --unregistered, without --ring and --hold, 30s; with --scenario-file 5s more than --pause].
     #[arg(long)]
     drain: Option<Nanos>,
     /// Shares of the scenarios: `calling=50%,messaging=50%` [default: that of the IMS benchmark].

@@ -7,7 +7,6 @@ use std::thread;
 use vtax_sys::clock::unix_ms;
 use vtax_sys::sched;
 use vtax_units::Nanos;
-use vtax_wire::sipp::{Action, Command, Duration, Kind, Scenario};
 
 use super::client::{Found, Job, Place, Worker};
 use super::result::ScriptFigures;
@@ -60,8 +59,7 @@ impl ScriptSession {
     /// Carries out a step: a call is a request. Its latency is what the first timer of the scenario says, from the intended start of the
     /// call where the scenario doesn't start it elsewhere; without a timer it is the call's length.
     ///
-    /// Takes about `warmup + duration`, and more for calls under way: up to the step's drain and what the scenario pauses for, or the
-    /// load's own drain where that is shorter. Failed calls are part of the result.
+    /// Takes about `warmup + duration`, and up to the drain more for calls under way. Failed calls are part of the result.
     ///
     /// # Errors
     /// The step makes no sense, the kernel refuses what the engine needs, or the step was cancelled before its warm-up had passed.
@@ -127,20 +125,13 @@ impl ScriptSession {
             tls: &self.spec.tls,
             verify: &self.spec.verify,
             window,
-            drain: self.drain(step).0,
+            drain: self.spec.settings.drain.0,
             timeout: self.spec.pool.timeout.0,
             epoch,
             seed: self.spec.seed ^ step.seed.rotate_left(32),
             // Messages of an earlier step must not be taken for this one's.
             session: (unix_ms() ^ u64::from(std::process::id()) << 16 ^ sched::monotonic().0) as u32,
         }
-    }
-
-    /// How long calls under way are waited for: as long as the step says beyond what they pause for, but no longer than the load says.
-    fn drain(&self, step: &RequestStep) -> Nanos {
-        let settings = &self.spec.settings;
-        let Some(pauses) = pauses(&self.shared.scenario, settings.pause) else { return settings.drain };
-        settings.drain.min(Nanos(step.drain.0.saturating_add(pauses.0)))
     }
 
     /// Room for the sockets of all workers, and of calls where each has its own.
@@ -168,99 +159,5 @@ impl ScriptSession {
             let answered = answering.join().map_err(|payload| LoadError::panicked(0, &*payload))??;
             Ok((found?, Some(answered)))
         })
-    }
-}
-
-/// What all pauses of a scenario take together, each at its longest; `usual` is the length of one that has none of its own. `None` where
-/// that isn't known: a length has no bound or is a variable's, or commands are carried out again.
-fn pauses(scenario: &Scenario, usual: Nanos) -> Option<Nanos> {
-    let length = |pause: &Duration| match pause {
-        Duration::Default => Some(usual),
-        Duration::Fixed(millis) | Duration::Uniform(_, millis) => {
-            Some(Nanos::from_secs_f64(millis.max(0.0) / 1e3))
-        }
-        Duration::Variable(_)
-        | Duration::Normal(..)
-        | Duration::LogNormal(..)
-        | Duration::Exponential(_)
-        | Duration::Weibull(..)
-        | Duration::Pareto(..)
-        | Duration::Gamma(..)
-        | Duration::NegativeBinomial(..) => None,
-    };
-    let jumps = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Jump(_)));
-    let repeats = |(number, command): (usize, &Command)| {
-        let back = command.flow.next.as_ref().is_some_and(|next| usize::from(next.to) <= number);
-        back || match &command.kind {
-            Kind::Nop(actions) => jumps(actions),
-            Kind::Receive(receive) => jumps(&receive.actions),
-            Kind::Send(_) | Kind::Pause(_) | Kind::TimeWait(_) => false,
-        }
-    };
-    if scenario.commands.iter().enumerate().any(repeats) {
-        return None;
-    }
-    let pauses = scenario.commands.iter().filter_map(|command| match &command.kind {
-        Kind::Pause(pause) => Some(pause),
-        _ => None,
-    });
-    pauses.map(length).try_fold(Nanos::ZERO, |sum, one| Some(Nanos(sum.0.saturating_add(one?.0))))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::IpAddr;
-
-    use vtax_plan::model::{SipTls, SipTransport};
-    use vtax_units::CpuSet;
-
-    use super::*;
-    use crate::family::sip::scripted::spec::ScriptSettings;
-    use crate::{ConnectionPool, Part, Verify};
-
-    fn scenario(commands: &str) -> String {
-        let send = "<send><![CDATA[\nMESSAGE sip:x SIP/2.0\nCall-ID: [call_id]\n]]></send>";
-        format!("<scenario name=\"test\"><label id=\"1\"/>{send}{commands}</scenario>")
-    }
-
-    fn pauses_of(commands: &str) -> Option<u64> {
-        let scenario = Scenario::compile(scenario(commands).as_bytes(), &[]).unwrap();
-        pauses(&scenario, Nanos::from_millis(300)).map(|pauses| pauses.0 / 1_000_000)
-    }
-
-    /// Calls were waited for after each step of a search for 5 s more than they pause, so that services caught up with what had piled up.
-    #[test]
-    fn calls_are_waited_for_as_long_as_they_pause_and_the_step_says() {
-        let own = "<pause milliseconds=\"1200\"/>";
-        let drawn = "<pause distribution=\"exponential\" mean=\"100\"/>";
-        assert_eq!((pauses_of(""), pauses_of("<pause/>"), pauses_of(own)), (Some(0), Some(300), Some(1_200)));
-        assert_eq!(pauses_of(&format!("<pause/>{own}<pause/>")), Some(1_800));
-        assert_eq!((pauses_of(drawn), pauses_of("<pause next=\"1\"/>")), (None, None));
-        let session = |commands: &str| {
-            let target = ([127, 0, 0, 1], 9).into();
-            let timeout = Nanos::from_secs(1);
-            let spec = ScriptSpec {
-                pool: ConnectionPool { target, connections: 1, timeout, cpus: CpuSet::default() },
-                settings: ScriptSettings { drain: Nanos::from_secs(2), ..ScriptSettings::default() },
-                scenario: scenario(commands),
-                password: String::new(),
-                injections: Vec::new(),
-                local: vec![IpAddr::from([127, 0, 0, 1])],
-                transport: SipTransport::Udp,
-                tls: SipTls::default(),
-                verify: Verify::Nothing,
-                connection_per_call: false,
-                seed: 1,
-                part: Part::default(),
-            };
-            ScriptSession::open(&spec).unwrap()
-        };
-        let waits = |commands: &str, ms: u64| {
-            let (duration, interval) = (Nanos::from_secs(1), Nanos::from_secs(1));
-            let (model, warmup, drain) = (Model::Closed, Nanos::ZERO, Nanos::from_millis(ms));
-            let step = RequestStep { model, warmup, duration, seed: 1, samples: false, interval, drain };
-            session(commands).drain(&step).0 / 1_000_000
-        };
-        assert_eq!([waits(own, 200), waits(own, 5_000), waits(drawn, 200)], [1_400, 2_000, 2_000]);
     }
 }
