@@ -4,7 +4,7 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -135,23 +135,87 @@ fn kamailio_refuses_a_wrong_password() {
     server.stop().unwrap();
 }
 
-/// What rtpengine says that it has relayed in calls that are over.
-fn relayed_packets(port: u16) -> u64 {
+/// What rtpengine answers to a question up to what `found` finds in it.
+fn ask_relay<T>(port: u16, question: &str, found: impl Fn(&str) -> Option<T>) -> T {
     let mut control = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     control.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    // Not the cookie of another question, which would be answered with its answer.
-    control.write_all(b"relayed d7:command10:statisticse\n").unwrap();
+    control.write_all(question.as_bytes()).unwrap();
     let mut answer = String::new();
     loop {
         let mut bytes = [0; 4_096];
         let length = control.read(&mut bytes).unwrap();
         assert!(length > 0, "{answer}");
         answer.push_str(std::str::from_utf8(&bytes[..length]).unwrap());
-        let count = answer.split_once("14:relayedpacketsi").and_then(|(_, rest)| rest.split_once('e'));
-        if let Some((count, _)) = count {
-            return count.parse().unwrap();
+        if let Some(found) = found(&answer) {
+            return found;
         }
     }
+}
+
+/// What rtpengine says that it has relayed in calls that are over.
+fn relayed_packets(port: u16) -> u64 {
+    // Not the cookie of another question, which would be answered with its answer.
+    ask_relay(port, "relayed d7:command10:statisticse\n", |answer| {
+        let (_, rest) = answer.split_once("14:relayedpacketsi")?;
+        rest.split_once('e')?.0.parse().ok()
+    })
+}
+
+/// Whether rtpengine has no call; each question has a number of its own.
+fn has_no_call(port: u16, number: u32) -> bool {
+    let whole = |answer: &str| answer.contains("6:result2:ok").then(|| answer.contains("5:callsle"));
+    ask_relay(port, &format!("list{number} d7:command4:liste\n"), whole)
+}
+
+/// Refuses so many calls, each time that it is asked.
+fn refuse(callee: &UdpSocket, calls: usize) {
+    callee.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut refused = std::collections::BTreeSet::new();
+    while refused.len() < calls {
+        let mut bytes = [0; 4_096];
+        let (length, from) = callee.recv_from(&mut bytes).expect("a call");
+        let text = std::str::from_utf8(&bytes[..length]).unwrap();
+        if !text.starts_with("INVITE ") {
+            continue;
+        }
+        let of = |name: &'static str| text.lines().filter(move |line| line.starts_with(name));
+        let copied: Vec<&str> = ["Via:", "From:", "Call-ID:", "CSeq:"].into_iter().flat_map(of).collect();
+        let to = of("To:").next().unwrap();
+        let answer = format!(
+            "SIP/2.0 486 Busy Here\r\n{}\r\n{to};tag=busy\r\nContent-Length: 0\r\n\r\n",
+            copied.join("\r\n")
+        );
+        callee.send_to(answer.as_bytes(), from).unwrap();
+        refused.insert(of("Call-ID:").next().unwrap().to_owned());
+    }
+}
+
+/// They kept them for a minute, in which the calls after them found none.
+#[test]
+fn refused_calls_give_the_relays_ports_back() {
+    let Some((server, _directory)) = start(Some(MediaRelay::Rtpengine), false) else { return };
+    let callee = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let scenario = include_str!("../../../plans/voice-relay.xml");
+    let spec = ScriptSpec {
+        scenario: scenario.replace("[callee]", &callee.local_addr().unwrap().to_string()),
+        ..asking(server.address(), SipTransport::Udp, false)
+    };
+    let step = steady(10.0, Nanos::from_secs(1));
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| refuse(&callee, 10));
+        ScriptSession::open(&spec).unwrap().run_step(&step, &Control::new()).unwrap()
+    });
+    let figures = result.details.as_ref().and_then(|details| details.script.as_deref()).unwrap();
+    assert!(figures.succeeded == 0 && figures.failed.values().sum::<u64>() == 10, "{figures:?}");
+    let port = server.address().port() + 3;
+    // Far less than the minute after which it forgets silent calls.
+    let is_free = (0..100).any(|number| {
+        let free = has_no_call(port, number);
+        std::thread::sleep(Duration::from_millis(if free { 0 } else { 100 }));
+        free
+    });
+    assert!(is_free, "rtpengine keeps calls that were refused");
+    server.stop().unwrap();
 }
 
 /// The plan's own scenario: every packet goes to rtpengine, and from there to this end again.

@@ -99,6 +99,21 @@ fn connections_that_would_wait_are_warned_of() {
     let worker = "services={apache: {mpm: worker}}";
     assert!(told(&[worker, many, "budget={sut_cpus: 1}"]).is_some_and(|text| text.contains("serves 128")));
     assert_eq!(told(&[worker, many, "budget={sut_cpus: 2}"]), None);
+    // nginx: 16,384 of each worker, and with PHP two for each.
+    let (most, more) = ("workload.http.connections=32768", "workload.http.connections=32769");
+    let nginx = "services={nginx: {workers: 2}}";
+    assert!(told(&[nginx, more]).is_some_and(|text| text.contains("`nginx` serves 32768")
+        && text.contains("of 32769 that stay, the others would be closed")));
+    assert_eq!(told(&[nginx, most]), None);
+    assert_eq!(told(&[nginx, more, "workload.http.requests_per_connection=10"]), None);
+    assert_eq!(told(&["services={nginx: {workers: 3}}", more]), None);
+    assert!(
+        told(&["services=nginx", more, "budget={sut_cpus: 1}"])
+            .is_some_and(|text| text.contains("serves 16384"))
+    );
+    let php = "services={nginx: {workers: 4, php: true}}";
+    assert!(told(&[php, more]).is_some_and(|text| text.contains("serves 32768")));
+    assert_eq!(told(&[php, most]), None);
 }
 
 #[test]

@@ -3,8 +3,22 @@
 
 use vtax_plan::model::{Service, ServiceKind};
 
-/// How the services that vtax starts mark a line as an error: Kamailio, then MariaDB, Apache and nginx.
-const MARKS: [&str; 7] = ["ERROR:", "CRITICAL:", "ALERT:", "[ERROR]", "[error]", "[crit]", "[emerg]"];
+/// How the services that vtax starts mark a line as an error: Kamailio, MariaDB, nginx, and Apache, which says before it which of its
+/// modules speaks (`[mpm_event:error]`).
+const MARKS: [&str; 12] = [
+    "ERROR:",
+    "CRITICAL:",
+    "ALERT:",
+    "[ERROR]",
+    "[error]",
+    "[crit]",
+    "[alert]",
+    "[emerg]",
+    ":error]",
+    ":crit]",
+    ":alert]",
+    ":emerg]",
+];
 /// What Kamailio says when the memory its processes share is used up.
 const NO_MEMORY: [&str; 3] = ["could not allocate shared memory", "no more shared memory", "no more shm mem"];
 /// Bytes of a line that are quoted.
@@ -87,6 +101,42 @@ mod tests {
         let advice = found.advice(&service).expect("it is known");
         assert!(advice.contains("shared memory (256MiB)"), "{advice}");
         assert_eq!(ServiceErrors::among(lines[..2].iter().copied()).advice(&service), None);
+    }
+
+    #[test]
+    fn lines_of_every_server_are_known_and_others_are_not_errors() {
+        for line in [
+            "2026/11/29 22:40:11 [alert] 4711#4711: 16384 worker_connections are not enough",
+            "2026/11/29 22:40:11 [crit] 12#12: accept4() failed (24: Too many open files)",
+            "2026/11/29 22:40:11 [emerg] 12#12: bind() to 10.0.0.2:80 failed (98: Address already in use)",
+            "[Sun Nov 29 22:40:11.123456 2026] [mpm_event:error] [pid 42:tid 42] AH00484: server reached MaxRequestWorkers \
+             setting, consider raising the MaxRequestWorkers setting",
+            "[Sun Nov 29 22:40:11.123456 2026] [core:crit] [pid 42] (22)Invalid argument: AH00069: make_sock: for address [::]:80, \
+             apr_socket_opt_set: (IPV6_V6ONLY)",
+            "[Sun Nov 29 22:40:11.123456 2026] [core:alert] [pid 42:tid 42] AH00050: Child 43 returned a Fatal \
+             error... Apache is exiting!",
+            "[Sun Nov 29 22:40:11.123456 2026] [ssl:emerg] [pid 42:tid 42] AH02572: Failed to configure at least \
+             one certificate and key for localhost:443",
+            "2026-11-29 22:40:11 0 [ERROR] Aborting",
+        ] {
+            assert_eq!(ServiceErrors::among([line].into_iter()).count, 1, "{line}");
+        }
+        for line in [
+            "2026/11/29 22:40:11 [warn] 12#12: *5 an upstream response is buffered to a temporary file",
+            "2026/11/29 22:40:11 [notice] 12#12: signal process started",
+            "[Sun Nov 29 22:40:11.123456 2026] [mpm_event:notice] [pid 42:tid 42] AH00489: Apache/2.4.62 (Debian) configured \
+             -- resuming normal operations",
+            "[Sun Nov 29 22:40:11.123456 2026] [ssl:warn] [pid 42:tid 42] AH01906: server certificate is a CA certificate",
+            "2026-11-29 22:40:11 0 [Note] InnoDB: Buffer pool(s) load completed",
+            "2026-11-29 22:40:11 0 [Warning] 'user' entry ignored",
+            "[1764456011.123456] WARNING: [core] Media timeout of 60 s",
+            "[1764456011.123456] NOTICE: [callid@host]: [control] Replying to 'ping'",
+            " 3(21) WARNING: tm [t_lookup.c:1612]: t_unref(): WARNING: script writer didn't release transaction",
+            "Sun Nov 29 22:40:11 2026 [pid 7] [vtax] FAIL LOGIN: Client \"10.0.0.1\"",
+            "7:M 29 Nov 2026 22:40:11.123 * Ready to accept connections",
+        ] {
+            assert_eq!(ServiceErrors::among([line].into_iter()).count, 0, "{line}");
+        }
     }
 
     #[test]

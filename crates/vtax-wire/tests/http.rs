@@ -147,7 +147,13 @@ fn responses_that_are_not() {
         ("HTTP/1.1 200 O\0K\r\n\r\n", HttpError::StartLine),
         ("HTTP/1.1 200 OK\rX\n\r\n", HttpError::LineEnd),
         ("HTTP/1.1 101 Switching\r\n\r\n", HttpError::Upgrade),
-        ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", HttpError::Fold),
+        ("HTTP/1.1 200 OK\r\n A: b\r\n\r\n", HttpError::Fold),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n 0\r\n\r\n", HttpError::Fold),
+        ("HTTP/1.1 200 OK\r\nContent-Length:\r\n 1\r\n\r\n", HttpError::ContentLength),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip,\r\n chunked\r\n\r\n", HttpError::Fold),
+        ("HTTP/1.1 200 OK\r\nConnection: foo,\n\tclose\r\n\r\n", HttpError::Fold),
+        ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 1\r\n 0\r\n\r\n", HttpError::Fold),
+        ("HTTP/1.1 200 OK\r\nA: b\r\n c\0\r\n\r\n", HttpError::FieldValue),
         ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", HttpError::FieldName),
         ("HTTP/1.1 200 OK\r\n: b\r\n\r\n", HttpError::FieldName),
         ("HTTP/1.1 200 OK\r\nno colon\r\n\r\n", HttpError::FieldName),
@@ -178,9 +184,41 @@ fn responses_that_are_not() {
 }
 
 #[test]
+fn responses_may_fold_what_nobody_reads() {
+    let head = "HTTP/1.1 200 OK\r\n";
+    for (input, expected) in [
+        (format!("{head}A: b\r\n c\r\n\td\r\nContent-Length: 1\r\n\r\na"), OK),
+        (format!("{head}Content-Length: 1\r\nA:\r\n \r\n c\r\n\r\na"), OK),
+        (format!("{head}A: b\n c\nContent-Length: 1\n\na"), OK),
+        // What looks like a field is more of the value before.
+        (format!("{head}A: b\r\n Content-Length: 9\r\nContent-Length: 1\r\n\r\na"), OK),
+        (format!("{head}A: b\r\n Connection: close\r\nContent-Length: 0\r\n\r\n"), OK),
+        (format!("{head}A: b\r\n Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n"), OK),
+        (format!("{head}A: b\r\n c\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"), OK_CLOSE),
+        (format!("{head}Transfer-Encoding: chunked\r\n\r\n0\r\nT: v\r\n w\r\n\r\n"), OK),
+        (
+            format!(
+                "HTTP/1.1 103 Hints\r\nLink: x\r\n y\r\n\r\n{head}A: b\r\n c\r\nContent-Length: 0\r\n\r\n"
+            ),
+            OK,
+        ),
+    ] {
+        assert_eq!(one(&input), Ok(expected), "{input:?}");
+        let bytewise: Vec<usize> = (0..input.len()).collect();
+        assert_eq!(responses(input.as_bytes(), &bytewise), (vec![expected], None), "{input:?}");
+        // The next response begins afresh: no field of the one before goes on in it.
+        let next = format!("{input}{head} c\r\n\r\n");
+        assert_eq!(responses(next.as_bytes(), &[]), (vec![expected], Some(HttpError::Fold)), "{next:?}");
+    }
+    let trailer = format!("{head}Transfer-Encoding: chunked\r\n\r\n0\r\n T: v\r\n\r\n");
+    assert_eq!(responses(trailer.as_bytes(), &[]).1, Some(HttpError::Fold));
+}
+
+#[test]
 fn heads_and_chunk_lines_are_bounded() {
     let long = "x".repeat(HEAD_BYTES_MAX as usize);
     let forever = "HTTP/1.1 100 Continue\r\n\r\n".repeat(10_000);
+    let folds = "\r\n x".repeat(HEAD_BYTES_MAX as usize / 4);
     let zeros = "0".repeat(usize::from(CHUNK_LINE_BYTES_MAX) + 1);
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (input, expected) in [
@@ -188,6 +226,8 @@ fn heads_and_chunk_lines_are_bounded() {
         (format!("HTTP/1.1 200 OK\r\nA: {long}"), HttpError::HeadTooLarge),
         (format!("HTTP/1.1 200 OK\r\n{long}"), HttpError::HeadTooLarge),
         (format!("{chunked}0\r\nA: {long}"), HttpError::HeadTooLarge),
+        (format!("HTTP/1.1 200 OK\r\nA: b{folds}"), HttpError::HeadTooLarge),
+        (format!("{chunked}0\r\nA: b{folds}"), HttpError::HeadTooLarge),
         (forever, HttpError::HeadTooLarge),
         (format!("{chunked}{zeros}"), HttpError::ChunkSize),
         (format!("{chunked}1;{long}"), HttpError::ChunkSize),
@@ -232,6 +272,7 @@ fn requests_that_are_not() {
         ("PRI * HTTP/2.0\r\n\r\n", HttpError::Version),
         ("GET / HTTP/1.1 \r\n\r\n", HttpError::StartLine),
         ("GET / HTTP/1.1\r\nHost: a\r\n\tb\r\n\r\n", HttpError::Fold),
+        ("GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n", HttpError::Fold),
         (
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
             HttpError::Framing,
@@ -270,6 +311,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
         Just(b"Transfer-Encoding: chunked\r\n".to_vec()),
         Just(b"Connection: keep-alive, close\r\n".to_vec()),
         Just(b"X: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n".to_vec()),
+        Just(b" Content-Length: 7\r\n".to_vec()),
         Just(b"\r\n".to_vec()),
         Just(b"5\r\nhello\r\n".to_vec()),
         Just(b"0\r\n\r\n".to_vec()),
@@ -304,10 +346,13 @@ proptest! {
         body in proptest::collection::vec(any::<u8>(), 0..400),
         chunks in proptest::collection::vec(1_usize..60, 0..8),
         chunked in any::<bool>(),
+        // More of the value before, whatever it looks like.
+        folds in proptest::collection::vec("[ \t](Content-Length: 3|Transfer-Encoding: chunked|Connection: close|x{0,40})\r?\n", 0..4),
         seeds in proptest::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
         prop_assume!(!matches!(status, 204 | 304));
-        let mut input = format!("HTTP/1.1 {status} Reason\r\nServer: test\r\n").into_bytes();
+        let folds = folds.concat();
+        let mut input = format!("HTTP/1.1 {status} Reason\r\nServer: test\r\n{folds}").into_bytes();
         if chunked {
             input.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
             let mut rest = &body[..];

@@ -14,6 +14,9 @@ use crate::recipe::{EntryContext, Recipe};
 
 const PROGRAMS: &[&str] = &["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
 
+/// Connections of each worker, those to PHP included. `vtax check` counts on it (family/http/estimate.rs of vtax-plan).
+const CONNECTIONS: u32 = 16_384;
+
 fn package() -> Package {
     let of = match Distribution::of_this_host() {
         Distribution::Debian => ("nginx-light", "apt-get install nginx-light"),
@@ -93,7 +96,7 @@ fn configuration(context: &EntryContext<'_>, options: &WebOptions) -> String {
          worker_processes {workers};\n\
          pid \"{pid}\";\n\
          error_log stderr warn;\n\
-         events {{\n  worker_connections 16384;\n}}\n\
+         events {{\n  worker_connections {CONNECTIONS};\n}}\n\
          http {{\n\
          {temporary}\
          \x20 access_log off;\n\
@@ -165,6 +168,12 @@ fn tls(context: &EntryContext<'_>) -> String {
 mod tests {
     use super::*;
     use crate::identity::Account;
+
+    #[test]
+    fn each_worker_has_the_connections_that_check_counts_on() {
+        let text = configuration(&EntryContext::example(), &WebOptions::on(80));
+        assert!(text.contains("events {\n  worker_connections 16384;\n}\n"), "{text}");
+    }
 
     #[test]
     fn tls_is_there_only_where_it_is_asked_for() {

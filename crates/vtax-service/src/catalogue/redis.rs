@@ -57,6 +57,8 @@ fn configuration(context: &EntryContext<'_>, options: &RedisOptions) -> String {
         Persistence::EveryWrite => "appendonly yes\nappendfsync always\n",
     };
     let (host, port, threads) = (context.address.ip(), context.address.port(), options.io_threads);
+    // Without it they write only. Redis 8 and Valkey always read with them, and ignore the line.
+    let reads = if threads > 1 { "io-threads-do-reads yes\n" } else { "" };
     let without: String = WITHOUT.iter().map(|name| format!("rename-command {name} \"\"\n")).collect();
     format!(
         "bind {host}\n\
@@ -73,7 +75,8 @@ fn configuration(context: &EntryContext<'_>, options: &RedisOptions) -> String {
          save \"\"\n\
          {append}\
          {without}\
-         io-threads {threads}\n",
+         io-threads {threads}\n\
+         {reads}",
         directory = context.path(""),
     )
 }
@@ -122,9 +125,20 @@ mod tests {
             configuration(&EntryContext::example(), &RedisOptions { port: 80, persistence, io_threads: 2 })
         };
         let none = of(Persistence::None);
-        assert!(none.starts_with("bind 127.0.0.1\nport 80\n") && none.ends_with("io-threads 2\n"), "{none}");
+        assert!(none.starts_with("bind 127.0.0.1\nport 80\n"), "{none}");
         assert!(none.contains("\nsave \"\"\nappendonly no\n"), "{none}");
         assert!(of(Persistence::EveryWrite).contains("appendfsync always\n"));
+    }
+
+    #[test]
+    fn threads_read_and_write() {
+        let of = |io_threads| {
+            let options = RedisOptions { port: 80, persistence: Persistence::None, io_threads };
+            configuration(&EntryContext::example(), &options)
+        };
+        let (one, two) = (of(1), of(2));
+        assert!(one.ends_with("\nio-threads 1\n"), "{one}");
+        assert!(two.ends_with("\nio-threads 2\nio-threads-do-reads yes\n"), "{two}");
     }
 
     #[test]

@@ -65,17 +65,24 @@ pub(super) struct FieldScanner {
     mask: u8,
     /// Bytes of the present name or token, saturating.
     length: u8,
+    /// Fields that nobody reads may go on in the next line.
+    folds: bool,
+    /// The present field, or the one that just ended, is such a field.
+    foldable: bool,
     number: u64,
     pub(super) facts: Facts,
 }
 
 impl FieldScanner {
+    /// A scanner that takes no folded field: a server may refuse them (RFC 9112 section 5.2).
     pub(super) const fn new() -> Self {
         Self {
             state: State::LineStart,
             list: List::Connection,
             mask: 0,
             length: 0,
+            folds: false,
+            foldable: false,
             number: 0,
             facts: Facts {
                 content_length: None,
@@ -86,6 +93,14 @@ impl FieldScanner {
                 hosts: 0,
             },
         }
+    }
+
+    /// A scanner that takes folds, as a client has to, except in the fields that decide where a message ends and what becomes of
+    /// the connection.
+    pub(super) const fn folding() -> Self {
+        let mut scanner = Self::new();
+        scanner.folds = true;
+        scanner
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -131,6 +146,8 @@ impl FieldScanner {
         match byte {
             b'\r' => self.state = State::EndLf,
             b'\n' => self.state = State::Done,
+            // What follows is more of a value that isn't needed.
+            b' ' | b'\t' if self.folds && self.foldable => self.state = State::Value,
             b' ' | b'\t' => return Err(HttpError::Fold),
             _ if is_token(byte) => {
                 self.state = State::Name;
@@ -178,7 +195,9 @@ impl FieldScanner {
 
     /// The state for the value of the name just ended.
     fn value_state(&mut self) -> State {
-        match self.matched(&NAMES) {
+        let name = self.matched(&NAMES);
+        self.foldable = name == 0;
+        match name {
             0b0001 => {
                 self.number = 0;
                 State::LengthStart

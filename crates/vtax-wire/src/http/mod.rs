@@ -4,7 +4,8 @@
 //! Both scan instead of parse: they keep the few facts that decide where a message ends and
 //! whether the connection lives on, and pass over everything else. Where the standard lets a
 //! recipient choose, they are strict about framing (that is where a wrong guess makes a wrong
-//! measurement) and lenient about line ends (a bare LF ends a line of the head).
+//! measurement) and lenient about line ends (a bare LF ends a line of the head). Responses may fold
+//! fields that are passed over (RFC 9112 section 5.2); requests may not.
 
 mod fields;
 mod request;
@@ -37,7 +38,8 @@ pub enum HttpError {
     /// A field value holds a control character.
     #[error("a field value holds a control character")]
     FieldValue,
-    /// A field is continued on the next line (obs-fold).
+    /// A field is continued on the next line (obs-fold): any of a request, of a response one that
+    /// is read.
     #[error("a field is folded over several lines")]
     Fold,
     /// A CR is not followed by an LF.

@@ -83,7 +83,7 @@ impl ResponseScanner {
     pub const fn new() -> Self {
         Self {
             state: State::StatusLine(0),
-            fields: FieldScanner::new(),
+            fields: FieldScanner::folding(),
             budget: Budget::new(),
             status: 0,
             keep_alive: false,
@@ -321,7 +321,7 @@ impl ResponseScanner {
             (State::ChunkSize(true), b';' | b' ' | b'\t') => State::ChunkExtension,
             (State::ChunkExtension, _) if super::fields::is_value(byte) => State::ChunkExtension,
             (State::ChunkSizeLf, b'\n') if self.chunk == 0 => {
-                self.fields = FieldScanner::new();
+                self.fields = FieldScanner::folding();
                 State::Trailers
             }
             (State::ChunkSizeLf, b'\n') => State::ChunkData,

@@ -3,7 +3,7 @@
 use vtax_units::{Nanos, Rate};
 
 use crate::assumptions::searching;
-use crate::model::{Budget, Cell, EnvironmentKind, MeasureKind, ServiceKind, Workload};
+use crate::model::{Budget, Cell, EnvironmentKind, MeasureKind, ServiceKind, WebOptions, Workload};
 
 /// Time of a measurement on a service of this capacity.
 pub(super) fn measuring(measure: &MeasureKind, capacity: Rate) -> Nanos {
@@ -13,21 +13,37 @@ pub(super) fn measuring(measure: &MeasureKind, capacity: Rate) -> Nanos {
     }
 }
 
-/// Warns of connections that would wait until others end, as each holds a thread or a process of Apache's.
+/// Connections of each of nginx's workers, as its configuration has them (catalogue/nginx.rs of vtax-service).
+const NGINX_CONNECTIONS: u32 = 16_384;
+
+/// Connections that nginx has room for with so many CPUs; `None` where it isn't known. A page of PHP takes a second one, to PHP.
+fn most_of_nginx(web: &WebOptions, cpus: Option<u32>) -> Option<u32> {
+    let each = if web.php { NGINX_CONNECTIONS / 2 } else { NGINX_CONNECTIONS };
+    Some(web.workers.or(cpus)?.saturating_mul(each))
+}
+
+/// Warns of connections that would wait until others end, as each holds a thread or a process of Apache's, or that nginx would close, as
+/// its workers have no room for them.
 pub(crate) fn waiting(cell: &Cell, budget: &Budget) -> Option<String> {
-    let (ServiceKind::Apache(web), Workload::Http(http)) = (&cell.service.kind, &cell.workload) else {
-        return None;
-    };
+    let Workload::Http(http) = &cell.workload else { return None };
     let cpus = match &cell.environment.kind {
         EnvironmentKind::Vm(vm) => vm.vcpus.or(budget.sut_cpus),
         _ => budget.sut_cpus,
     };
-    let most = web.most_held(cpus).filter(|most| http.connections > *most)?;
-    http.requests_per_connection.is_none().then(|| {
-        let (name, mpm, connections) = (&cell.service.name, web.mpm.word(), http.connections);
+    let (name, connections) = (&cell.service.name, http.connections);
+    let (most, server, others) = match &cell.service.kind {
+        ServiceKind::Apache(web) => (
+            web.most_held(cpus)?,
+            format!("`{name}` with `mpm: {}`", web.mpm.word()),
+            "wait until they time out",
+        ),
+        ServiceKind::Nginx(web) => (most_of_nginx(web, cpus)?, format!("`{name}`"), "be closed"),
+        _ => return None,
+    };
+    (connections > most && http.requests_per_connection.is_none()).then(|| {
         format!(
-            "`{name}` with `mpm: {mpm}` serves {most} connections at once: of {connections} that stay, the others would wait until \
-             they time out; raise `workers`, or say `requests_per_connection`"
+            "{server} serves {most} connections at once: of {connections} that stay, the others would {others}; raise `workers`, or \
+             say `requests_per_connection`"
         )
     })
 }

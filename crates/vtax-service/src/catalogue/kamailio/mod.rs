@@ -301,6 +301,10 @@ modparam("tls", "require_certificate", 0)
 
 /// What a relay of sound adds: calls to another end on the host that they come from, which the benchmark's generator is for both sides;
 /// each description that passes; and what answers.
+///
+/// A call whose description the relay doesn't take is refused: it would go past the relay, and sound the better for it. One that is
+/// refused or isn't answered never has a BYE by which the relay would learn that it is over; a cancelled one had its CANCEL. A call that
+/// is up keeps its ports where a later INVITE is refused.
 const RELAYED: (&str, &str, &str) = (
     r#"  if (uri != myself && is_method("INVITE") && $rd == $si) {
     record_route();
@@ -308,14 +312,22 @@ const RELAYED: (&str, &str, &str) = (
   }
 "#,
     r#"  if (is_method("INVITE")) {
-    rtpengine_manage();
+    if (has_body("application/sdp") && !rtpengine_manage()) {
+      sl_send_reply("503", "No Relay");
+      exit;
+    }
     t_on_reply("SOUND");
+    if (!has_totag()) t_on_failure("REFUSED");
   }
   if (is_method("ACK|BYE|CANCEL")) rtpengine_manage();
 "#,
     r#"
 onreply_route[SOUND] {
   if (has_body("application/sdp")) rtpengine_manage();
+}
+
+failure_route[REFUSED] {
+  if (!t_is_canceled()) rtpengine_delete();
 }
 "#,
 );
@@ -464,12 +476,36 @@ mod tests {
         assert!(tls < database && !secure.contains("listen=tcp"), "{secure}");
         let options = KamailioOptions { media_relay: Some(MediaRelay::Rtpengine), ..options };
         let text = super::tests::text(&options, "r");
-        for line in [
-            "modparam(\"rtpengine\", \"rtpengine_sock\", \"udp:127.0.0.1:5063\")",
-            "    rtpengine_manage();",
-            "onreply_route[SOUND] {",
-        ] {
+        for line in
+            ["modparam(\"rtpengine\", \"rtpengine_sock\", \"udp:127.0.0.1:5063\")", "onreply_route[SOUND] {"]
+        {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn no_call_goes_past_the_relay_or_keeps_its_ports() {
+        let relayed = KamailioOptions { media_relay: Some(MediaRelay::Rtpengine), ..options() };
+        let text = text(&relayed, "r");
+        let relay = r#"
+route[RELAY] {
+  if (is_method("INVITE")) {
+    if (has_body("application/sdp") && !rtpengine_manage()) {
+      sl_send_reply("503", "No Relay");
+      exit;
+    }
+    t_on_reply("SOUND");
+    if (!has_totag()) t_on_failure("REFUSED");
+  }
+  if (is_method("ACK|BYE|CANCEL")) rtpengine_manage();
+  if (!t_relay()) sl_reply_error();
+  exit;
+}
+"#;
+        let refused = "\nfailure_route[REFUSED] {\n  if (!t_is_canceled()) rtpengine_delete();\n}\n";
+        assert!(text.contains(relay) && text.contains(refused), "{text}");
+        for module in ["tm", "sl", "textops", "siputils", "rtpengine"] {
+            assert!(text.contains(&format!("loadmodule \"{module}.so\"\n")), "{module}: {text}");
         }
     }
 }

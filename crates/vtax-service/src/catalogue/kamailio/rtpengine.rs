@@ -11,7 +11,7 @@ const PROGRAMS: &[&str] = &["/usr/bin/rtpengine", "/usr/sbin/rtpengine", "/usr/l
 const MEDIA_PORTS: (u16, u16) = (30_000, 59_999);
 /// How far from Kamailio's port it is told about calls.
 const BESIDE: u16 = 3;
-/// Seconds after which a call without sound is over, whatever became of its BYE.
+/// Seconds after which a call without sound is over, whatever became of its BYE. Those that Kamailio tells of their end don't wait.
 const SILENCE: u32 = 60;
 
 /// The package, of a distribution that has it.
@@ -51,7 +51,7 @@ pub(super) fn recipe(context: &EntryContext<'_>, program: &str) -> Recipe {
         format!("--port-max={last}"),
         format!("--num-threads={workers}"),
         format!("--timeout={SILENCE}"),
-        // A call that is over gives its ports back at once.
+        // A call gives its ports back as soon as Kamailio says that it is over.
         "--delete-delay=0".to_owned(),
         format!("--pidfile={}", context.path("rtpengine.pid")),
     ];
