@@ -1,7 +1,8 @@
 //! Every figure of every trial of one or more runs as one Parquet file.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,9 +56,11 @@ enum Column {
     Bool(Vec<Option<bool>>),
 }
 
-/// A Parquet file that runs are added to.
+/// A Parquet file that runs are added to. What was there before stays until it is finished.
 pub struct ParquetFile {
     path: PathBuf,
+    /// `None` where it is written in place.
+    part: Option<Part>,
     writer: SerializedFileWriter<File>,
 }
 
@@ -67,8 +70,48 @@ impl std::fmt::Debug for ParquetFile {
     }
 }
 
+/// A file beside another, which takes its place when it is whole; removed when dropped before.
+struct Part {
+    path: PathBuf,
+    /// Whose place it takes.
+    target: PathBuf,
+}
+
+impl Part {
+    /// An empty one beside a file, which may be there already or not; `None` beside what isn't a file: a pipe or a device has no
+    /// place that another could take.
+    fn beside(path: &Path) -> io::Result<Option<(Self, File)>> {
+        // A link stays one.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let before = fs::metadata(&target).ok();
+        if before.as_ref().is_some_and(|before| !before.is_file()) {
+            return Ok(None);
+        }
+        let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = target.with_file_name(format!(".{name}.{}.part", std::process::id()));
+        let file = File::create_new(&path)?;
+        let part = Self { path, target };
+        if let Some(before) = before {
+            file.set_permissions(before.permissions())?;
+        }
+        Ok(Some((part, file)))
+    }
+
+    fn finish(self) -> io::Result<()> {
+        fs::rename(&self.path, &self.target)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Once it has taken the other's place there is nothing.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
 impl ParquetFile {
-    /// Makes the file, or replaces what is there.
+    /// Begins the file. What is there is replaced when it is finished, and stays as it is otherwise; a pipe or a device is written to
+    /// at once.
     ///
     /// # Errors
     ///
@@ -80,11 +123,14 @@ impl ParquetFile {
             .set_key_value_metadata(Some(vec![version]))
             .set_created_by(concat!("vtax ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
-        let file = File::create(path).map_err(|e| error(path, e))?;
+        let (part, file) = match Part::beside(path).map_err(|e| error(path, e))? {
+            Some((part, file)) => (Some(part), file),
+            None => (None, File::create(path).map_err(|e| error(path, e))?),
+        };
         let writer = parse_message_type(SCHEMA)
             .and_then(|schema| SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)))
             .map_err(|e| error(path, e))?;
-        Ok(Self { path: path.to_owned(), writer })
+        Ok(Self { path: path.to_owned(), part, writer })
     }
 
     /// Adds a run: a row for each figure of a trial that counts, one for each trial that doesn't. Returns how many.
@@ -115,15 +161,16 @@ impl ParquetFile {
         group.close().map(drop)
     }
 
-    /// Ends the file; without this it can't be read.
+    /// Ends the file, which takes the place of what was there; without this nothing of it is.
     ///
     /// # Errors
     ///
     /// [`ExportError::Write`].
     pub fn finish(self) -> Result<(), ExportError> {
-        let Self { path, writer } = self;
+        let Self { path, part, writer } = self;
         let file = writer.into_inner().map_err(|e| error(&path, e))?;
-        file.sync_all().map_err(|e| error(&path, e))
+        file.sync_all().map_err(|e| error(&path, e))?;
+        part.map_or(Ok(()), Part::finish).map_err(|e| error(&path, e))
     }
 }
 

@@ -51,6 +51,31 @@ fn a_parquet_file_has_every_figure_and_every_trial() {
     assert!((sum / 2.0 / known.iter().map(|f| f.value).sum::<f64>() - 1.0).abs() < 1e-9);
 }
 
+/// A run that couldn't be read cost what was there before.
+#[test]
+fn what_was_there_stays_until_a_parquet_file_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = report(dir.path());
+    let place = dir.path().join("files");
+    std::fs::create_dir(&place).unwrap();
+    let (path, link) = (place.join("figures.parquet"), dir.path().join("link"));
+    std::fs::write(&path, "of before").unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let names = || std::fs::read_dir(&place).unwrap().count();
+    let mut file = ParquetFile::create(&link).unwrap();
+    file.add(&report).unwrap();
+    assert_eq!((std::fs::read(&path).unwrap(), names()), (b"of before".to_vec(), 2));
+    drop(file);
+    assert_eq!((std::fs::read(&path).unwrap(), names()), (b"of before".to_vec(), 1));
+    let mut file = ParquetFile::create(&link).unwrap();
+    file.add(&report).unwrap();
+    file.finish().unwrap();
+    assert!(std::fs::read(&path).unwrap().starts_with(b"PAR1"));
+    assert!(link.is_symlink() && names() == 1);
+    let error = ParquetFile::create(&place.join("missing/file")).unwrap_err();
+    assert!(error.is_bad_input(), "{error}");
+}
+
 #[test]
 fn otlp_has_a_point_for_each_figure_and_a_span_for_each_trial() {
     let dir = tempfile::tempdir().unwrap();

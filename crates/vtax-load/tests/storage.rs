@@ -179,6 +179,63 @@ fn what_is_not_its_own_is_left_alone() {
     assert!(path.exists(), "a file that was there stays");
 }
 
+/// It was removed when the load ended, right after it had been refused.
+#[test]
+fn what_was_refused_is_there_after_the_load() {
+    let directory = directory();
+    let write = step(StorageEngine::Psync, StorageOperation::Write);
+    let is_refused = || {
+        let error = session(directory.path()).run_step(&write, &Control::new()).unwrap_err();
+        assert!(matches!(error, LoadError::Storage(StorageError::Foreign { .. })), "{error}");
+        error.to_string()
+    };
+    let file = directory.path().join("vtax-0-0");
+    fs::write(&file, "a letter").unwrap();
+    let words = is_refused();
+    let way_out = format!("(--overwrite {})", directory.path().display());
+    assert!(words.contains("vtax-0-0 holds") && words.contains(&way_out), "{words}");
+    assert_eq!(fs::read(&file).unwrap(), b"a letter");
+    fs::remove_file(&file).unwrap();
+    let names = directory.path().join("vtax-1.d");
+    fs::create_dir(&names).unwrap();
+    fs::write(names.join("1"), "a letter").unwrap();
+    is_refused();
+    assert_eq!(fs::read(names.join("1")).unwrap(), b"a letter");
+    // With vtax's mark beside it, it is vtax's.
+    fs::write(directory.path().join("vtax-1-0"), "vtaxdata").unwrap();
+    assert_eq!(run(&mut session(directory.path()), &write).trouble(), None);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn two_loads_do_not_work_in_one_place() {
+    let directory = directory();
+    let [write, read] =
+        [StorageOperation::Write, StorageOperation::Read].map(|o| step(StorageEngine::Psync, o));
+    for path in [directory.path().to_owned(), directory.path().join("file")] {
+        let mut first = session(&path);
+        run(&mut first, &write);
+        let error = session(&path).run_step(&write, &Control::new()).unwrap_err();
+        assert!(error.to_string().contains("another vtax works in"), "{error}");
+        assert_eq!(run(&mut first, &read).trouble(), None, "what it has written is there");
+        drop(first);
+        assert_eq!(run(&mut session(&path), &write).trouble(), None);
+    }
+}
+
+/// One process refused what another had just written, which doesn't begin with the file's first record.
+#[test]
+fn processes_take_a_new_file_together() {
+    let directory = directory();
+    let mut read = step(StorageEngine::Psync, StorageOperation::Read);
+    (read.shape.processes, read.shape.file) = (8, Bytes(8 * RECORD));
+    for round in 0..20 {
+        let path = directory.path().join(round.to_string());
+        assert_eq!(run(&mut session(&path), &read).trouble(), None, "round {round}");
+        assert!(!path.exists(), "round {round}");
+    }
+}
+
 #[test]
 fn too_little_room_is_told_before_anything_is_written() {
     let directory = directory();

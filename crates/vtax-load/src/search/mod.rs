@@ -667,7 +667,7 @@ mod tests {
         ) {
             let spec = SearchSpec {
                 start: Rate(start), factor, factor_max, max: Rate(max), precision: Share(precision),
-                loss_max: Share(0.01), p99_max: None, p95_max: None, steps_max: steps,
+                loss_max: Share(0.01), p99_max: None, p95_max: None, settle: Nanos::ZERO, steps_max: steps,
                 confirm: steps % 2 == 0,
             };
             let mut count = 0;

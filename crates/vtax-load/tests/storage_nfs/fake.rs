@@ -73,6 +73,10 @@ pub(crate) struct Fake {
     pub(crate) address: SocketAddr,
     pub(crate) version: NfsVersion,
     pub(crate) files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+    /// Names in the directories of small files.
+    pub(crate) names: Arc<Mutex<Vec<String>>>,
+    /// What was to be removed. It stays.
+    pub(crate) removed: Arc<Mutex<Vec<String>>>,
     /// What comes next, the last one first; afterwards everything is served.
     pub(crate) acts: Arc<Mutex<Vec<Act>>>,
     /// The same for OPEN, in version 3 CREATE, which fails so.
@@ -84,6 +88,8 @@ pub(crate) struct Fake {
     pub(crate) sessions: Arc<AtomicU32>,
     /// What the port mapper says of MOUNT.
     pub(crate) mapped: Arc<AtomicU32>,
+    /// How often it began anew: its verifier of writes.
+    pub(crate) restarts: Arc<AtomicU32>,
     operations: Arc<AtomicU64>,
 }
 
@@ -94,12 +100,15 @@ impl Fake {
             address: listener.local_addr().unwrap(),
             version,
             files: Arc::default(),
+            names: Arc::default(),
+            removed: Arc::default(),
             acts: Arc::default(),
             opens: Arc::default(),
             every: Arc::default(),
             free: Arc::new(AtomicU64::new(1 << 30)),
             sessions: Arc::default(),
             mapped: Arc::new(AtomicU32::new(listener.local_addr().unwrap().port().into())),
+            restarts: Arc::default(),
             operations: Arc::default(),
         };
         let of = fake.clone();
@@ -118,6 +127,10 @@ impl Fake {
 
     pub(crate) fn next(&self, acts: &[Act]) {
         self.acts.lock().unwrap().extend(acts.iter().rev());
+    }
+
+    pub(crate) fn verifier(&self) -> [u8; 8] {
+        [self.restarts.load(Ordering::Relaxed) as u8; 8]
     }
 
     pub(crate) fn act(&self) -> Act {
@@ -266,7 +279,7 @@ impl Answer {
                 self.act = fake.act();
                 match self.act {
                     Act::Fail(status) => return Ok(Err(status)),
-                    _ => fixed(&mut self.out, &[3; 8]),
+                    _ => fixed(&mut self.out, &fake.verifier()),
                 }
             }
             6 => {
@@ -309,14 +322,21 @@ impl Answer {
     /// READDIR, REMOVE, SETATTR of the size.
     fn of_files(&mut self, fake: &Fake, number: u32, call: &mut Reader<'_>) -> Result<(), XdrError> {
         match number {
-            // Of small files there are none.
             26 => {
                 let _ = call.fixed(8 + 8 + 4 + 4 + 4)?;
                 fixed(&mut self.out, &[0; 8]);
+                for name in &*fake.names.lock().unwrap() {
+                    self.words(&[1]);
+                    long(&mut self.out, 3);
+                    opaque(&mut self.out, name.as_bytes());
+                    // Without attributes.
+                    self.words(&[0, 0]);
+                }
                 self.words(&[0, 1]);
             }
             28 => {
-                call.opaque(255)?;
+                let name = String::from_utf8_lossy(call.opaque(255)?).into_owned();
+                fake.removed.lock().unwrap().push(name);
                 self.change();
             }
             _ => {
@@ -438,7 +458,7 @@ impl Answer {
         let data = call.opaque(TRANSFER as usize)?;
         Ok(self.stored(fake, offset, data, stable).map(|told| {
             self.words(&told);
-            fixed(&mut self.out, &[3; 8]);
+            fixed(&mut self.out, &fake.verifier());
         }))
     }
 

@@ -41,6 +41,14 @@ impl Answer {
             17 => {
                 self.words(&[0]);
                 fixed(&mut self.out, &[0; 8]);
+                for name in &*fake.names.lock().unwrap() {
+                    self.words(&[1]);
+                    long(&mut self.out, 9);
+                    opaque(&mut self.out, name.as_bytes());
+                    long(&mut self.out, 3);
+                    // Without attributes and handle.
+                    self.words(&[0, 0]);
+                }
                 self.words(&[0, 1]);
             }
             18 => {
@@ -61,7 +69,7 @@ impl Answer {
                     return Ok(Err(status));
                 }
                 self.unchanged();
-                fixed(&mut self.out, &[3; 8]);
+                fixed(&mut self.out, &fake.verifier());
             }
             number => return self.of_names_3(fake, number, call),
         }
@@ -105,7 +113,10 @@ impl Answer {
                 self.words(&[0]);
                 self.unchanged();
             }
-            12 | 13 => self.unchanged(),
+            12 | 13 => {
+                fake.removed.lock().unwrap().push(name);
+                self.unchanged();
+            }
             other => panic!("procedure {other}"),
         }
         Ok(Ok(()))
@@ -139,7 +150,7 @@ impl Answer {
         Ok(self.stored(fake, offset, data, stable).map(|told| {
             self.unchanged();
             self.words(&told);
-            fixed(&mut self.out, &[3; 8]);
+            fixed(&mut self.out, &fake.verifier());
         }))
     }
 }

@@ -8,7 +8,7 @@ use vtax_load::storage::{
     Failure, Kind, Operation, StorageError, StorageResult, StorageSession, StorageSpec, StorageStep, Target,
     TargetSpec,
 };
-use vtax_load::{ArrivalProcess, Control, Model, Segment};
+use vtax_load::{ArrivalProcess, Control, LoadError, Model, Segment};
 use vtax_plan::model::{StorageOperation, StorageShape};
 use vtax_units::{Bytes, CpuSet, Nanos, Rate};
 use vtax_wire::nfs::status;
@@ -41,6 +41,8 @@ in_both_versions! {
     an_operation_without_an_answer_is_given_up_in_time,
     a_server_that_needs_more_time_to_open_a_file_gets_it,
     a_server_that_is_full_is_told_before_anything_is_written,
+    what_was_refused_is_there_after_the_load,
+    a_sync_of_each_write_is_about_that_write_alone,
     acknowledged_writes_are_there_however_often_the_connection_ends,
     writes_that_a_server_forgets_are_found_out,
     reads_of_wrong_data_are_found_out_while_they_are_made,
@@ -261,6 +263,49 @@ fn a_server_that_is_full_is_told_before_anything_is_written(version: NfsVersion)
     let mut target = nfs::open(&spec(&fake), shape(1, 4096), Duration::from_secs(5)).unwrap();
     let error = target.prepare().unwrap_err();
     assert!(matches!(error, StorageError::TooSmall { free: 1000, .. }), "{error}");
+}
+
+fn a_sync_of_each_write_is_about_that_write_alone(version: NfsVersion) {
+    for (each, told) in [(false, Err(Failure::Lost)), (true, Ok(0))] {
+        let fake = Fake::start(version);
+        let mut target = opened(&fake, 10_000);
+        if each {
+            target.sync_each();
+        }
+        let on_1 = |target: &mut dyn Target, kind, length| {
+            target.submit(&Operation { slot: 1, kind, file: 0, offset: 65536, length }).unwrap();
+            until_done(target, 1)[0].result
+        };
+        assert_eq!(on_1(&mut *target, Kind::Write, 65536), Ok(65536));
+        fake.restarts.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(one(&mut *target, Kind::Write, 0, 0, 65536), Ok(65536));
+        assert_eq!(one(&mut *target, Kind::Flush, 0, 0, 0), told, "each: {each}");
+        // What was written before it began anew is forgotten, and told once.
+        let forgotten = if each { Err(Failure::Lost) } else { Ok(0) };
+        assert_eq!(on_1(&mut *target, Kind::Flush, 0), forgotten, "each: {each}");
+        assert_eq!(on_1(&mut *target, Kind::Flush, 0), Ok(0), "each: {each}");
+    }
+}
+
+fn what_was_refused_is_there_after_the_load(version: NfsVersion) {
+    let fake = Fake::start(version);
+    let (target, timeout) = (TargetSpec::Nfs(spec(&fake)), Nanos::from_secs(5));
+    let spec = StorageSpec { target, cpus: CpuSet::default(), timeout, seed: 1, keep: false };
+    let shape = StorageShape::new(Bytes(RECORDS * RECORD), Bytes(RECORD));
+    let write = StorageStep::new(shape, StorageOperation::Write, Nanos::from_millis(100));
+    let is_refused = || {
+        let mut session = StorageSession::open(&spec).unwrap();
+        let error = session.run_step(&write, &Control::new()).unwrap_err();
+        assert!(matches!(error, LoadError::Storage(StorageError::Foreign { .. })), "{error}");
+    };
+    let file = "vtax-0-0".to_owned();
+    fake.files.lock().unwrap().insert(file.clone(), b"a letter".to_vec());
+    is_refused();
+    assert_eq!(fake.files.lock().unwrap()[&file], b"a letter");
+    fake.files.lock().unwrap().clear();
+    fake.names.lock().unwrap().push("letter".to_owned());
+    is_refused();
+    assert_eq!(fake.removed.lock().unwrap()[..], [] as [String; 0]);
 }
 
 #[test]

@@ -81,7 +81,8 @@ fn open_telemetry(args: &OtlpArgs) -> Outcome {
 }
 
 fn parquet(args: &ParquetArgs) -> Outcome {
-    // Runs are read before the file is made: one that isn't a run must not cost what is there.
+    // What isn't a run is told before anything is made. One that can't be read costs nothing either: the file takes the place of what
+    // is there when it is whole.
     for run in &args.runs {
         RunDir::open(run)?;
     }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use vtax_plan::model::{StorageCache, StorageOperation};
+use vtax_plan::model::{StorageCache, StorageOperation, StorageSync};
 use vtax_sys::sched;
 use vtax_sys::sync::lock;
 use vtax_units::Nanos;
@@ -39,6 +39,8 @@ pub(super) struct Files {
     pub(super) names: Generations,
     /// The process has made the one file that the target is, which is to be removed with the others.
     pub(super) made_target: bool,
+    /// The process has found its files to be vtax's, or has made them: only then are they emptied or removed.
+    pub(super) own: bool,
 }
 
 /// What one process has at the end of a step.
@@ -134,9 +136,7 @@ impl<'a> Process<'a> {
 
     fn carry_out(&mut self) -> Result<Option<Made>, StorageError> {
         if self.task == Task::Remove {
-            let mut target = self.open(self.step.shape.record.0, 1)?;
-            target.remove()?;
-            return if self.files.made_target { target.remove_target() } else { Ok(()) }.map(|()| None);
+            return self.remove().map(|()| None);
         }
         self.get_ready()?;
         if self.task == Task::LayOut {
@@ -153,6 +153,9 @@ impl<'a> Process<'a> {
         };
         if matches!(self.step.model, Model::Closed) {
             target.gather();
+        }
+        if self.step.shape.sync == StorageSync::Each {
+            target.sync_each();
         }
         let before = target.cached();
         let (path, mounted) = (self.spec.target.path(), self.mounted);
@@ -181,6 +184,18 @@ impl<'a> Process<'a> {
         Ok(Some(Made { found, facts, first_failure, dropped, before, after, read_back }))
     }
 
+    /// Removes the process's files. What it has refused as somebody else's stays.
+    fn remove(&self) -> Result<(), StorageError> {
+        if !self.files.own && !self.files.made_target {
+            return Ok(());
+        }
+        let mut target = self.open(self.step.shape.record.0, 1)?;
+        if self.files.own {
+            target.remove()?;
+        }
+        if self.files.made_target { target.remove_target() } else { Ok(()) }
+    }
+
     /// Reads back what was written.
     fn read_back(&self, (begun, acknowledged): (u64, u64), within: Nanos) -> ReadBack {
         let shape = &self.step.shape;
@@ -195,7 +210,7 @@ impl<'a> Process<'a> {
         // Where nobody answers, the next try may: one must not take all of the time.
         let timeout = Duration::from(self.spec.timeout).min(OPENING);
         let read_back = log.read_back(self.control, until, |record, depth| {
-            self.spec.target.open(shape, self.shape(u64::from(record), depth), timeout)
+            self.spec.target.open(shape, self.shape(u64::from(record), depth), timeout, self.files.own)
         });
         ReadBack { acknowledged, unacknowledged: begun - acknowledged, ..read_back }
     }
@@ -213,13 +228,15 @@ impl<'a> Process<'a> {
     }
 
     fn open(&self, record: u64, depth: u16) -> Result<Box<dyn Target>, StorageError> {
-        self.spec.target.open(&self.step.shape, self.shape(record, depth), self.spec.timeout.into())
+        let (files, shape) = (&self.step.shape, self.shape(record, depth));
+        self.spec.target.open(files, shape, self.spec.timeout.into(), self.files.own)
     }
 
-    /// Has a target prepare itself, and remembers what it made, also where something else went wrong.
+    /// Has a target prepare itself, and remembers what it made and what is vtax's, also where something else went wrong.
     fn prepare(&mut self, target: &mut dyn Target) -> Result<(), StorageError> {
         let prepared = target.prepare();
         self.files.made_target |= target.has_made_target();
+        self.files.own |= target.owns_files();
         prepared
     }
 

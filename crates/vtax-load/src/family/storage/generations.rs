@@ -10,6 +10,9 @@ const LAST: u16 = (1 << BITS) - 1;
 /// So many writes that were not acknowledged can't be told apart from more.
 const MANY: u16 = u16::MAX >> BITS;
 
+/// Words of a bit for each record of a piece.
+const WORDS: usize = PIECE / u64::BITS as usize;
+
 /// What a record may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
@@ -24,7 +27,7 @@ pub(super) enum Expected {
         /// Begun last.
         newest: u32,
     },
-    /// Any: too many writes failed one after the other to know.
+    /// Any: too many writes failed one after the other to know, or one that nobody answered may still come after a later one.
     Any,
 }
 
@@ -43,9 +46,48 @@ struct Piece {
     /// Records in the table that have `newest`; all of them: no table is needed.
     newest: u16,
     with_newest: usize,
+    /// Only where writes were left without an answer.
+    unanswered: Option<Box<Unanswered>>,
+}
+
+/// Writes that were left without an answer: the far end may carry them out at any time.
+#[derive(Debug, Clone)]
+struct Unanswered {
+    /// Records with such a write.
+    any: [u64; WORDS],
+    /// Those of them with a write that was acknowledged although it began later: it may be overwritten by the older one.
+    overtaken: [u64; WORDS],
+}
+
+impl Unanswered {
+    const NONE: Self = Self { any: [0; WORDS], overtaken: [0; WORDS] };
+
+    const fn bit(place: usize) -> (usize, u64) {
+        (place / u64::BITS as usize, 1 << (place % u64::BITS as usize))
+    }
 }
 
 impl Piece {
+    /// A write that nobody answered may come after one that was acknowledged.
+    fn is_overtaken(&self, place: usize) -> bool {
+        let (word, bit) = Unanswered::bit(place);
+        self.unanswered.as_ref().is_some_and(|unanswered| unanswered.overtaken[word] & bit != 0)
+    }
+
+    /// A write was acknowledged: whatever had no answer before may come after it.
+    fn overtake(&mut self, place: usize) {
+        let (word, bit) = Unanswered::bit(place);
+        if let Some(unanswered) = &mut self.unanswered {
+            unanswered.overtaken[word] |= unanswered.any[word] & bit;
+        }
+    }
+
+    /// A write is left without an answer.
+    fn leave(&mut self, place: usize) {
+        let (word, bit) = Unanswered::bit(place);
+        self.unanswered.get_or_insert_with(|| Box::new(Unanswered::NONE)).any[word] |= bit;
+    }
+
     fn get(&self, place: usize) -> u16 {
         self.table.as_ref().map_or(self.all, |table| table[place])
     }
@@ -110,6 +152,7 @@ impl Generations {
         let value = self.pieces[piece].get(place);
         let (newest, since) = (value & LAST, value >> BITS);
         match since {
+            _ if self.pieces[piece].is_overtaken(place) => Expected::Any,
             0 if newest == 0 => Expected::Nothing,
             0 => Expected::Generation(newest.into()),
             MANY => Expected::Any,
@@ -147,6 +190,24 @@ impl Generations {
         let begun_since = newest.checked_sub(generation as u16).unwrap_or(MANY).min(MANY);
         if begun_since <= since {
             self.pieces[piece].set(place, begun_since << BITS | newest, length);
+            self.pieces[piece].overtake(place);
+        }
+    }
+
+    /// The write of that generation (0: which isn't known) is left without an answer: the far end may carry it out at any time, also
+    /// after one that begins later. From the next one on that is acknowledged, the record may hold anything until the file is empty.
+    pub(super) fn unanswered(&mut self, record: u64, generation: u32) {
+        let (piece, place, _) = self.place(record);
+        let value = self.pieces[piece].get(place);
+        let (newest, since) = (value & LAST, value >> BITS);
+        let piece = &mut self.pieces[piece];
+        piece.leave(place);
+        // Where generations have begun again, or too many are open, none is known to be older.
+        let is_latest = since < MANY
+            && generation <= u32::from(newest)
+            && newest.checked_sub(since).is_some_and(|acknowledged| u32::from(acknowledged) < generation);
+        if !is_latest {
+            piece.overtake(place);
         }
     }
 }
@@ -224,6 +285,33 @@ mod tests {
     fn a_terabyte_of_small_records_takes_a_few_megabytes() {
         let file = Generations::new((1 << 40) / 4096);
         assert!(file.pieces.len() * size_of::<Piece>() < 8 << 20);
+    }
+
+    /// It came after the later one, and what was acknowledged was told to be lost.
+    #[test]
+    fn a_write_without_an_answer_may_come_after_a_later_one() {
+        let mut file = Generations::new(5_000);
+        file.written(1);
+        let late = file.begin(4_500);
+        file.unanswered(4_500, late);
+        let between = Expected::Between { acknowledged: 1, newest: late };
+        assert_eq!(file.expected(4_500), between, "nothing older than before");
+        let later = file.begin(4_500);
+        assert_eq!(file.expected(4_500), Expected::Between { acknowledged: 1, newest: later });
+        file.acknowledged(4_500, later);
+        assert_eq!(file.expected(4_500), Expected::Any, "either may be the last");
+        let next = file.begin(4_500);
+        file.acknowledged(4_500, next);
+        assert_eq!(file.expected(4_500), Expected::Any, "it may still come");
+        assert_eq!(file.expected(4_499), Expected::Generation(1), "others are as they were");
+        // The later one's answer came first; and one whose place among the others isn't known.
+        let (first, second) = (file.begin(7), file.begin(7));
+        file.acknowledged(7, second);
+        file.unanswered(7, first);
+        file.unanswered(8, 0);
+        assert_eq!((file.expected(7), file.expected(8)), (Expected::Any, Expected::Any));
+        file.emptied();
+        assert!([7, 8, 4_500].map(|record| file.expected(record)) == [Expected::Nothing; 3]);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use vtax_sys::residency::resident_bytes;
 use vtax_sys::sync::lock;
 use vtax_sys::uring::{Action, Completed, Ring};
 
-use super::pattern::MARK;
 use super::spec::LocalSpec;
+use super::taken::{Content, content, foreign};
 use super::target::{CacheDropped, Done, Facts, Failure, Kind, Operation, Shape, StorageError, Target};
 
 /// Kept free on a file system: a full one is a fault of its own.
@@ -25,7 +25,8 @@ const SPARE: u64 = 64 << 20;
 /// One process's files on this system.
 pub(super) struct LocalTarget {
     path: PathBuf,
-    overwrite: bool,
+    /// Its files are vtax's, or may be overwritten: nobody needs to look.
+    own: bool,
     direct: bool,
     engine: StorageEngine,
     shape: Shape,
@@ -107,7 +108,7 @@ pub(super) fn own_bytes(path: &Path) -> u64 {
 }
 
 /// Length of a file or device.
-fn length_of(file: &File) -> u64 {
+pub(super) fn length_of(file: &File) -> u64 {
     rustix::fs::seek(file, rustix::fs::SeekFrom::End(0)).unwrap_or(0)
 }
 
@@ -117,7 +118,7 @@ impl LocalTarget {
         let in_directory = path.is_dir();
         Ok(Self {
             path,
-            overwrite: spec.overwrite,
+            own: spec.overwrite,
             direct: files.direct,
             engine: files.engine,
             shape,
@@ -169,9 +170,7 @@ impl LocalTarget {
         }
         let mut options = File::options();
         options.read(true).write(true).create(!device).custom_flags(flags.bits() as i32);
-        let file = options.open(&path).map_err(|error| self.cannot_open(&path, &error))?;
-        self.check_own(&path, &file)?;
-        Ok(file)
+        options.open(&path).map_err(|error| self.cannot_open(&path, &error))
     }
 
     /// Makes a file where there is none. Processes that share one do it at the same time: it is one's.
@@ -203,19 +202,40 @@ impl LocalTarget {
         StorageError::Open { target: path.display().to_string(), reason }
     }
 
-    /// Whether it is empty, or begins with vtax's mark.
-    fn check_own(&self, path: &Path, file: &File) -> Result<(), StorageError> {
-        if self.overwrite || length_of(file) == 0 {
-            return Ok(());
+    /// Data files: one where they are extents.
+    fn data_files(&self) -> u32 {
+        if self.in_directory { self.shape.files } else { 1 }
+    }
+
+    /// Refuses files that are neither empty nor begin with vtax's mark, before any is made or opened for writing.
+    fn check_own(&self) -> Result<(), StorageError> {
+        let mut is_marked = false;
+        for path in (0..self.data_files()).map(|number| self.file(number)) {
+            if path.exists() && !path.is_file() {
+                self.check_unused(&path)?;
+            }
+            let file = match File::open(&path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(self.cannot_open(&path, &error)),
+            };
+            match content(&file)? {
+                Content::None => {}
+                Content::Own => is_marked = true,
+                Content::Foreign => return Err(foreign(&self.path, &path)),
+            }
         }
-        let mut head = Aligned::new(4096).map_err(|e| StorageError::Refused { reason: e.to_string() })?;
-        // A page, as direct I/O reads no less.
-        let read = file.read_at(&mut head, 0).unwrap_or(0);
-        if read >= 8 && head[..8] == MARK.to_le_bytes() {
-            return Ok(());
-        }
-        let reason = "it holds something that vtax didn't write".to_owned();
-        Err(StorageError::Foreign { target: path.display().to_string(), reason })
+        if self.in_directory && !is_marked { self.check_names() } else { Ok(()) }
+    }
+
+    /// Refuses a directory of small files that holds something: it has no mark of its own.
+    fn check_names(&self) -> Result<(), StorageError> {
+        let names = self.names();
+        let is_empty = match names.read_dir() {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        };
+        if is_empty { Ok(()) } else { Err(foreign(&self.path, &names)) }
     }
 
     /// Reads or writes at once.
@@ -315,8 +335,11 @@ impl Target for LocalTarget {
     }
 
     fn prepare(&mut self) -> Result<(), StorageError> {
-        let several = if self.in_directory { self.shape.files } else { 1 };
-        let files = (0..several).map(|n| self.open_one(n)).collect::<Result<Vec<_>, _>>()?;
+        if !self.own {
+            self.check_own()?;
+            self.own = true;
+        }
+        let files = (0..self.data_files()).map(|n| self.open_one(n)).collect::<Result<Vec<_>, _>>()?;
         if self.in_directory {
             let names = self.names();
             std::fs::create_dir_all(&names)
@@ -431,6 +454,10 @@ impl Target for LocalTarget {
         self.first_failure.as_deref()
     }
 
+    fn owns_files(&self) -> bool {
+        self.own
+    }
+
     fn has_made_target(&self) -> bool {
         self.made
     }
@@ -439,11 +466,12 @@ impl Target for LocalTarget {
         if !self.in_directory {
             return Ok(());
         }
-        for path in (0..self.shape.files).map(|number| self.file(number)) {
-            gone(&path, std::fs::remove_file(&path))?;
-        }
+        // The data file's mark says whose the small files are: it goes last.
         let names = self.names();
-        gone(&names, std::fs::remove_dir_all(&names))
+        gone(&names, std::fs::remove_dir_all(&names))?;
+        (0..self.shape.files)
+            .map(|number| self.file(number))
+            .try_for_each(|path| gone(&path, std::fs::remove_file(&path)))
     }
 
     fn remove_target(&mut self) -> Result<(), StorageError> {

@@ -17,6 +17,7 @@ mod readback;
 mod result;
 mod session;
 mod spec;
+mod taken;
 mod target;
 mod worker;
 

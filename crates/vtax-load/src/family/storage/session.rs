@@ -1,5 +1,7 @@
 //! A load of storage that is open: its files, from step to step.
 
+use std::fs::File;
+
 use vtax_plan::model::StorageCache;
 use vtax_sys::sync::into_inner;
 use vtax_units::Nanos;
@@ -32,6 +34,8 @@ pub struct StorageSession {
 struct Present {
     step: StorageStep,
     processes: Vec<Files>,
+    /// Says to other loads that somebody works there, where it is on this system.
+    _lock: Option<File>,
 }
 
 impl StorageSession {
@@ -92,13 +96,15 @@ impl StorageSession {
         let each =
             if step.operation.of_names() { u64::from(shape.files) * shape.file.0 } else { shape.file.0 };
         self.spec.target.check_room(each.saturating_mul(shape.processes.into()))?;
-        let files = || Files {
+        let taken = self.spec.target.take()?;
+        let files = |number| Files {
             data: Generations::new((shape.file.0 / shape.record.0).max(1)),
             names: Generations::new(shape.files.into()),
-            made_target: false,
+            made_target: taken.made && number == 0,
+            own: taken.own,
         };
-        let processes = (0..shape.processes).map(|_| files()).collect();
-        self.present = Some(Present { step: step.clone(), processes });
+        let processes = (0..shape.processes).map(files).collect();
+        self.present = Some(Present { step: step.clone(), processes, _lock: taken.lock });
         Ok(())
     }
 
@@ -207,6 +213,7 @@ mod tests {
     use vtax_units::{Bytes, CpuSet};
 
     use super::super::mounted::{MountSpec, Volume};
+    use super::super::pattern::MARK;
     use super::*;
 
     /// One process that makes one file of one record, or two small ones, with a cold cache.
@@ -232,6 +239,8 @@ mod tests {
         let mount = MountSpec { volume, place: directory.path().to_string_lossy().into_owned() };
         let names = mount.directory(0).join("vtax-0.d");
         fs::create_dir_all(&names).unwrap();
+        // Says whose the directory is.
+        fs::write(mount.directory(0).join("vtax-0-0"), MARK.to_le_bytes()).unwrap();
         let mut session = StorageSession {
             mounted: Some(Mounted::of_directories(&mount)),
             cpus: drive::worker_cpus(&CpuSet::default(), 1).unwrap(),

@@ -13,6 +13,7 @@ use super::iscsi::{IscsiSpec, IscsiTarget};
 use super::local::LocalTarget;
 use super::mounted::MountSpec;
 use super::nfs::{self, NfsSpec};
+use super::taken::{self, Taken};
 use super::target::{Shape, StorageError, Target};
 use crate::{LoadError, Model};
 
@@ -130,7 +131,19 @@ impl TargetSpec {
         })
     }
 
-    /// Opens it for one process, in its thread.
+    /// Takes it for one load, where that can be done.
+    ///
+    /// # Errors
+    /// Another load works in it, or it is somebody else's.
+    pub(super) fn take(&self) -> Result<Taken, StorageError> {
+        match self {
+            Self::Local(local) => taken::take(local),
+            // A lock would keep a volume from being unmounted, and the others' servers know of none.
+            Self::Mounted(_) | Self::Iscsi(_) | Self::Nfs(_) => Ok(Taken::default()),
+        }
+    }
+
+    /// Opens it for one process, in its thread. `own`: the process knows its files to be vtax's, so that nobody needs to look.
     ///
     /// # Errors
     /// It can't be opened, or is somebody else's.
@@ -139,14 +152,21 @@ impl TargetSpec {
         files: &StorageShape,
         shape: Shape,
         timeout: Duration,
+        own: bool,
     ) -> Result<Box<dyn Target>, StorageError> {
         match self {
-            Self::Local(local) => Ok(Box::new(LocalTarget::open(local, files, shape)?)),
+            Self::Local(local) => {
+                let local = LocalSpec { overwrite: local.overwrite || own, ..local.clone() };
+                Ok(Box::new(LocalTarget::open(&local, files, shape)?))
+            }
             Self::Iscsi(spec) => Ok(Box::new(IscsiTarget::open(spec, shape, timeout)?)),
-            Self::Nfs(spec) => nfs::open(spec, shape, timeout),
+            Self::Nfs(spec) => {
+                let spec = NfsSpec { overwrite: spec.overwrite || own, ..spec.clone() };
+                nfs::open(&spec, shape, timeout)
+            }
             Self::Mounted(spec) => {
                 let path = spec.directory(shape.worker).to_string_lossy().into_owned();
-                Ok(Box::new(LocalTarget::open(&LocalSpec { path, overwrite: false }, files, shape)?))
+                Ok(Box::new(LocalTarget::open(&LocalSpec { path, overwrite: own }, files, shape)?))
             }
         }
     }

@@ -234,6 +234,10 @@ pub trait Target {
     /// a time of its own. Only clients of vtax's own do, and tell in their counters how often.
     fn gather(&mut self) {}
 
+    /// Says that every write is followed by a sync on its slot: what the far end has lost of other writes is no failure of that
+    /// sync.
+    fn sync_each(&mut self) {}
+
     /// Makes the client's cache forget the process's files, after they were synced. Clients of vtax's own have none.
     ///
     /// # Errors
@@ -256,6 +260,17 @@ pub trait Target {
     /// The far end can't be taken leave of.
     fn finish(&mut self) -> Result<(), StorageError> {
         Ok(())
+    }
+
+    /// Whether `prepare` found the process's files to be vtax's, or none that are somebody else's: only then may they be emptied
+    /// or removed.
+    fn owns_files(&self) -> bool {
+        false
+    }
+
+    /// Whether a write that ended with this failure may still be carried out, even after a later one was.
+    fn may_land_late(&self, failure: Failure) -> bool {
+        failure == Failure::TimedOut
     }
 
     /// Whether `prepare` made the one file that it was given, which wasn't there before.

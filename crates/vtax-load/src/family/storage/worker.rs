@@ -460,7 +460,12 @@ impl<'a> Worker<'a> {
                 Outcome::Ok if is_late => self.failed(Failure::TimedOut),
                 outcome => outcome,
             },
-            Err(failure) => self.failed(failure),
+            Err(failure) => {
+                if self.target.may_land_late(failure) {
+                    self.leave(&under_way);
+                }
+                self.failed(failure)
+            }
         };
         if outcome == Outcome::Ok {
             self.count(&under_way);
@@ -472,6 +477,14 @@ impl<'a> Worker<'a> {
         }
         self.free.push(end.slot);
         Ok(())
+    }
+
+    /// An operation ends without an answer. Where it writes, that may still happen.
+    fn leave(&mut self, under_way: &UnderWay) {
+        let writes = matches!(under_way.kind, Kind::Write | Kind::WriteDurable | Kind::Create);
+        if writes && !under_way.syncing {
+            self.generations.unanswered(under_way.record, under_way.generation);
+        }
     }
 
     /// Counts an operation that succeeded in time.
@@ -557,8 +570,14 @@ impl<'a> Worker<'a> {
 
     /// Syncs where that is part of the step, and counts what is left over.
     fn finish(mut self) -> Result<Found, StorageError> {
-        let left: Vec<u64> = self.slots.iter().flatten().map(|under_way| under_way.start).collect();
-        left.iter().for_each(|start| self.recorder.unfinished(*start));
+        let left: Vec<UnderWay> = self.slots.iter().flatten().copied().collect();
+        let may_land_late = self.target.may_land_late(Failure::TimedOut);
+        for under_way in &left {
+            self.recorder.unfinished(under_way.start);
+            if may_land_late {
+                self.leave(under_way);
+            }
+        }
         let writes = self.job.step.operation.writes() && !self.job.step.operation.of_names();
         if writes && self.job.step.shape.sync == StorageSync::End && left.is_empty() {
             self.sync_at_end()?;

@@ -69,7 +69,7 @@ pub(super) fn check(options: &MediaOptions) -> Result<(), LoadError> {
 /// The sound of one call's place.
 #[derive(Debug, Default)]
 struct Slot {
-    /// Where it is heard; kept for the next call.
+    /// Where it is heard; kept for the next call, unless the other end of the one before may still send there.
     socket: Option<(UdpSocket, SocketAddr)>,
     /// Which call of this place it is.
     generation: u32,
@@ -254,10 +254,17 @@ impl Media {
         Some(talk.told(dropped(socket.as_fd())))
     }
 
-    /// A call is over. `far`: what the other end says that it sent and heard.
+    /// A call is over. `far`: what the other end says that it sent and heard. Where it says nothing, it may not know that the call is
+    /// over, or is none of vtax's: what it goes on to send must not be taken for the next call's, which gets another port.
     pub(super) fn end(&mut self, slot: u32, far: Option<&Told>) {
-        let Some(own) = self.hush(slot) else { return };
-        let Some(talk) = self.state.slot(slot).and_then(|mut place| place.talk.take()) else { return };
+        let own = self.hush(slot);
+        let Some(mut place) = self.state.slot(slot) else { return };
+        let talk = place.talk.take();
+        if far.is_none() || talk.is_none() {
+            place.socket = None;
+        }
+        drop(place);
+        let (Some(own), Some(talk)) = (own, talk) else { return };
         self.figures.count(&self.options, &talk, &own, far);
     }
 

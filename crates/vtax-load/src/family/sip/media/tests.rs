@@ -95,6 +95,29 @@ fn who_is_on_hold_says_nothing_until_it_is_over() {
     assert_eq!(near.finish().calls, 1);
 }
 
+/// The next call was rated by what a dead one's other end went on to send.
+#[test]
+fn a_call_without_a_farewell_leaves_its_port() {
+    let mut near = media(false);
+    let far = UdpSocket::bind((LOOPBACK, 0)).unwrap();
+    let far_port = far.local_addr().unwrap().port();
+    let mut ports = Vec::new();
+    for is_told in [true, false, true] {
+        ports.push(near.port(0, LOOPBACK).unwrap());
+        near.listen(0, &audio(far_port, Flow::SendReceive));
+        let told = near.hush(0).unwrap();
+        near.end(0, Some(&told).filter(|_| is_told));
+    }
+    // One that failed before there was any sound.
+    ports.push(near.port(0, LOOPBACK).unwrap());
+    near.end(0, None);
+    ports.push(near.port(0, LOOPBACK).unwrap());
+    assert_eq!(ports[0], ports[1], "who says farewell sends nothing more");
+    assert_eq!(ports[2], ports[3]);
+    assert!(ports[1] != ports[2] && ports[3] != ports[4], "{ports:?}");
+    assert_eq!(near.finish().calls, 3);
+}
+
 #[test]
 fn who_hears_nothing_for_long_says_so() {
     let mut near = media(true);

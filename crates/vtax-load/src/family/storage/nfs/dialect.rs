@@ -83,6 +83,8 @@ pub(super) type Names<'a> = &'a mut dyn FnMut(&[u8]);
 pub(super) trait Dialect: Sized + Send + Debug + 'static {
     /// Its name.
     const NAME: &'static str;
+    /// What was asked for over a connection may be carried out after another has taken its place.
+    const OUTLIVES_CONNECTIONS: bool;
     /// Results that are being read.
     type Results<'a>;
 

@@ -23,7 +23,7 @@ use self::dialect::{Calling, Dialect};
 use self::link::Link;
 use self::wire::LinkError;
 use super::client::{Base, Buffers as _, Reconnect, Rounds};
-use super::target::{Done, Facts, Kind, Operation, Shape, StorageError, Target};
+use super::target::{Done, Facts, Failure, Kind, Operation, Shape, StorageError, Target};
 
 /// Tag of a call that only shows that client and server live.
 const LIFE: u32 = (1 << 31) | 1;
@@ -86,18 +86,42 @@ struct Counts {
     late: u64,
 }
 
+/// Data that isn't committed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Unsynced {
+    /// The server's, as long as it remembers it.
+    verifier: Option<Verifier>,
+    /// It forgot some.
+    forgotten: bool,
+}
+
+impl Unsynced {
+    /// More was written.
+    fn add(&mut self, verifier: Verifier) {
+        self.forgotten |= self.is_forgotten(verifier);
+        self.verifier = Some(verifier);
+    }
+
+    /// Whether the server that has this one forgot some of it.
+    fn is_forgotten(&self, verifier: Verifier) -> bool {
+        self.forgotten || self.verifier.is_some_and(|known| known != verifier)
+    }
+}
+
 /// A directory of a server, in one version of NFS.
 #[derive(Debug)]
 struct NfsTarget<D> {
     spec: NfsSpec,
     shape: Shape,
+    /// Its files are vtax's, or may be overwritten: nobody needs to look.
+    own: bool,
     /// What the client calls itself.
     owner: Vec<u8>,
     base: Base<Link<D>, Task>,
-    /// The server's, of data that isn't committed.
-    verifier: Option<Verifier>,
-    /// The server forgot data that wasn't committed.
-    forgotten: bool,
+    /// Each write is followed by a sync on its slot, which is about nothing else.
+    syncs_each: bool,
+    /// Of all slots the first; of each its own where each write has a sync of its own.
+    unsynced: Vec<Unsynced>,
     counts: Counts,
 }
 
@@ -120,10 +144,11 @@ impl<D: Dialect> NfsTarget<D> {
             .map_err(|error| setup::not_opened(spec, &error))?;
         Ok(Self {
             spec: spec.clone(),
+            own: spec.overwrite,
             owner,
             base: Base::new(link, &shape, timeout),
-            verifier: None,
-            forgotten: false,
+            syncs_each: false,
+            unsynced: vec![Unsynced::default(); usize::from(shape.depth.max(1))],
             counts: Counts::default(),
             shape,
         })
@@ -157,6 +182,11 @@ impl<D: Dialect> NfsTarget<D> {
             Kind::Flush => self.counts.commits += 1,
             Kind::Create | Kind::Remove | Kind::List => {}
         }
+    }
+
+    /// What the next sync on this slot is about.
+    fn unsynced(&mut self, slot: u16) -> &mut Unsynced {
+        &mut self.unsynced[if self.syncs_each { usize::from(slot) } else { 0 }]
     }
 
     /// Slow answers are one thing, a dead connection is another: an empty call tells, and renews the lease.
@@ -275,6 +305,10 @@ impl<D: Dialect> Target for NfsTarget<D> {
         self.base.gather();
     }
 
+    fn sync_each(&mut self) {
+        self.syncs_each = true;
+    }
+
     fn first_failure(&self) -> Option<&str> {
         self.base.first_failure()
     }
@@ -288,6 +322,15 @@ impl<D: Dialect> Target for NfsTarget<D> {
             let _ = link.leave();
         }
         Ok(())
+    }
+
+    fn owns_files(&self) -> bool {
+        self.own
+    }
+
+    fn may_land_late(&self, failure: Failure) -> bool {
+        // What a connection of version 4.1 was asked for ends with its session.
+        failure == Failure::TimedOut || (failure == Failure::Lost && D::OUTLIVES_CONNECTIONS)
     }
 
     fn remove(&mut self) -> Result<(), StorageError> {

@@ -5,7 +5,7 @@ use vtax_wire::rpc;
 
 use super::dialect::{Dialect, Told};
 use super::wire::LinkError;
-use super::{LIFE, NfsTarget, Task};
+use super::{LIFE, NfsTarget, Task, Unsynced};
 use crate::family::storage::client::Slots;
 use crate::family::storage::target::{Done, Failure, Kind};
 
@@ -91,9 +91,7 @@ impl<D: Dialect> NfsTarget<D> {
             }
             Told::Written(written) => self.written(slot, task, written),
             Told::Committed(verifier) => {
-                let forgotten = self.forgotten || self.verifier.is_some_and(|known| known != verifier);
-                (self.verifier, self.forgotten) = (None, false);
-                if forgotten {
+                if std::mem::take(self.unsynced(slot)).is_forgotten(verifier) {
                     self.base.note(|| "the server began anew and forgot what was not committed".to_owned());
                     return Ok(Answer::Over(Err(Failure::Lost)));
                 }
@@ -115,8 +113,11 @@ impl<D: Dialect> NfsTarget<D> {
             return Err(NfsError::Order);
         }
         if written.committed == 0 {
-            self.forgotten |= self.verifier.is_some_and(|known| known != written.verifier);
-            self.verifier = Some(written.verifier);
+            if self.syncs_each && task.moved == 0 {
+                // What the slot had before is over, synced or not.
+                *self.unsynced(slot) = Unsynced::default();
+            }
+            self.unsynced(slot).add(written.verifier);
         }
         Ok(moved(&mut self.base.slots, slot, written.count))
     }

@@ -55,26 +55,49 @@ fn idle<D: Dialect>(target: &mut NfsTarget<D>) -> Result<(&mut Link<D>, &NfsSpec
 
 pub(super) fn prepare<D: Dialect>(target: &mut NfsTarget<D>) -> Result<(), StorageError> {
     let (shape, until) = (target.shape, Instant::now() + target.base.timeout.max(LONG));
+    let is_own = target.own;
     let (link, spec) = idle(target)?;
-    let failed = |error: LinkError| not_opened(spec, &error);
-    let present = open_files(link, &shape, until).map_err(failed)?;
-    for (open, size) in link.files.open.clone().into_iter().zip(&present) {
-        if spec.overwrite || *size == 0 {
-            continue;
-        }
-        let head = link.head(open, 8, until).map_err(failed)?;
-        if head != MARK.to_le_bytes() {
-            let reason = "a file with the name of one of vtax's holds something else".to_owned();
-            return Err(StorageError::Foreign { target: name(spec), reason });
-        }
+    let present = open_files(link, &shape, until).map_err(|error| not_opened(spec, &error))?;
+    if !is_own {
+        check_own(link, spec, &present, until)?;
     }
     let needed = u64::from(shape.files) * shape.size;
     let had: u64 = present.iter().sum();
-    match link.free() {
+    let has_room = match link.free() {
         Some(free) if free.saturating_add(had) < needed => {
             Err(StorageError::TooSmall { target: name(spec), needed, free: free.saturating_add(had) })
         }
         _ => Ok(()),
+    };
+    target.own = true;
+    has_room
+}
+
+/// Refuses files of these sizes that are neither empty nor begin with vtax's mark, and a directory of small files that holds
+/// something where no file has the mark: it has none of its own.
+fn check_own<D: Dialect>(
+    link: &mut Link<D>,
+    spec: &NfsSpec,
+    sizes: &[u64],
+    until: Instant,
+) -> Result<(), StorageError> {
+    let failed = |error: LinkError| not_opened(spec, &error);
+    let foreign = |reason: &str| StorageError::Foreign { target: name(spec), reason: reason.to_owned() };
+    let mut is_marked = false;
+    for (open, size) in link.files.open.clone().into_iter().zip(sizes) {
+        if *size == 0 {
+            continue;
+        }
+        if link.head(open, 8, until).map_err(failed)? != MARK.to_le_bytes() {
+            return Err(foreign("a file with the name of one of vtax's holds something else"));
+        }
+        is_marked = true;
+    }
+    let Some(names) = link.files.names.filter(|_| !is_marked) else { return Ok(()) };
+    if link.list(&names, until).map_err(failed)?.is_empty() {
+        Ok(())
+    } else {
+        Err(foreign("a directory with the name of one of vtax's holds something that vtax didn't write"))
     }
 }
 
@@ -106,13 +129,12 @@ pub(super) fn remove<D: Dialect>(target: &mut NfsTarget<D>) -> Result<(), Storag
     let (link, spec) = idle(target)?;
     let mut removed = || -> Result<(), LinkError> {
         link.close_all(until)?;
-        let directory = link.files.directory;
-        for file in 0..shape.files {
-            link.remove(&directory, &file_of(shape.worker, file), until)?;
-        }
+        // The data file's mark says whose the small files are: it goes last.
         link.files.names = Some(link.make_directory(&names_of(shape.worker), until)?);
         empty_names(link, until)?;
-        link.remove_directory(&names_of(shape.worker), until)
+        link.remove_directory(&names_of(shape.worker), until)?;
+        let directory = link.files.directory;
+        (0..shape.files).try_for_each(|file| link.remove(&directory, &file_of(shape.worker, file), until))
     };
     removed().map_err(|error| not_opened(spec, &error))
 }

@@ -110,6 +110,7 @@ impl Mount {
 
 impl Dialect for Mount {
     const NAME: &'static str = "NFS 3";
+    const OUTLIVES_CONNECTIONS: bool = true;
     type Results<'a> = Reader<'a>;
 
     fn begin(spec: &NfsSpec, _owner: &[u8], depth: u16, until: Instant) -> Linked<(Self, Wire, Handle)> {

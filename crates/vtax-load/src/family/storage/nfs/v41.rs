@@ -131,6 +131,7 @@ fn call<T>(
 
 impl Dialect for Session {
     const NAME: &'static str = "NFS 4.1";
+    const OUTLIVES_CONNECTIONS: bool = false;
     type Results<'a> = Results<'a>;
 
     fn begin(spec: &NfsSpec, owner: &[u8], depth: u16, until: Instant) -> Linked<(Self, Wire, Handle)> {

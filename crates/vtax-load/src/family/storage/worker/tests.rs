@@ -197,6 +197,31 @@ fn a_closed_loop_makes_all_data_before_the_first_start() {
 }
 
 #[test]
+fn a_write_that_nobody_answered_may_come_after_a_later_one() {
+    let step = step(StorageOperation::RandomWrite);
+    with_worker(&step, |mut worker| {
+        for (result, expected) in [
+            (Err(Failure::TimedOut), Expected::Between { acknowledged: 1, newest: 2 }),
+            (Ok(RECORD as u32), Expected::Any),
+        ] {
+            worker.free.clear();
+            begin(&mut worker, 0);
+            worker.end(Done { slot: 0, result }).unwrap();
+            assert_eq!(worker.generations.expected(0), expected, "{result:?}");
+        }
+    });
+    // What the far end refused is over.
+    with_worker(&step, |mut worker| {
+        for result in [Err(Failure::NoSpace), Ok(RECORD as u32)] {
+            worker.free.clear();
+            begin(&mut worker, 0);
+            worker.end(Done { slot: 0, result }).unwrap();
+        }
+        assert_eq!(worker.generations.expected(0), Expected::Generation(3));
+    });
+}
+
+#[test]
 fn what_takes_longer_than_it_may_has_failed_but_is_written() {
     let step = step(StorageOperation::RandomWrite);
     with_worker(&step, |mut worker| {
