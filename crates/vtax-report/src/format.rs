@@ -67,6 +67,16 @@ pub(crate) fn tax(ratio: f64) -> String {
     format!("{}x", ratio_digits(ratio))
 }
 
+/// What is known of a tax: itself, or what it is at least or at most: `1.02x`, `≥ 35x`, `≤ 0.80x`; empty where it is nothing.
+pub(crate) fn known_tax(known: Option<f64>, at_least: Option<f64>, at_most: Option<f64>) -> String {
+    match (known, at_least, at_most) {
+        (Some(t), ..) => tax(t),
+        (_, Some(t), _) => format!("≥ {}", tax(t)),
+        (_, _, Some(t)) => format!("≤ {}", tax(t)),
+        (None, None, None) => String::new(),
+    }
+}
+
 /// A tax that is an end of what is possible: `38x`, `> 10000x`.
 pub(crate) fn far_tax(ratio: f64) -> String {
     format!("{}x", far_digits(ratio))
@@ -409,6 +419,10 @@ mod tests {
         assert_eq!(quantile_name(0.5), "50 %");
         assert_eq!(tax(1.018), "1.02x");
         assert_eq!(tax(38.4), "38x");
+        let known =
+            [(Some(1.2), None, None), (None, Some(1.2), None), (None, None, Some(0.8)), (None, None, None)];
+        let known = known.map(|(tax, least, most)| known_tax(tax, least, most));
+        assert_eq!(known, ["1.20x", "≥ 1.20x", "≤ 0.80x", ""]);
         assert_eq!(tax_range(17.6, 18.4), "17.6–18.4");
         assert_eq!(tax_range(35.1, 41.4), "35–41");
         assert_eq!(tax_range(0.0247, 1798.0), "0.0247–1798");

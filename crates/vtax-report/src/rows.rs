@@ -5,7 +5,7 @@ use vtax_store::summary::{Comparison, MetricSummary, Summary};
 
 use crate::data::RunData;
 use crate::families::{is_rate, metrics, named, rate_of, telling};
-use crate::format::{range, tax, tax_range, typical};
+use crate::format::{known_tax, range, tax_range, typical};
 
 /// More rows than this are no longer one table to take in.
 pub(crate) const MOST_ROWS: usize = 24;
@@ -51,12 +51,8 @@ impl Row {
 
     /// `1.02x`, `≥ 35x`, empty where there is none.
     pub(crate) fn tax_text(&self) -> String {
-        match &self.comparison {
-            Some(Comparison { tax: Some(t), .. }) => tax(*t),
-            Some(Comparison { at_least: Some(t), .. }) => format!("≥ {}", tax(*t)),
-            Some(Comparison { at_most: Some(t), .. }) => format!("≤ {}", tax(*t)),
-            _ => String::new(),
-        }
+        let text = |c: &Comparison| known_tax(c.tax, c.at_least, c.at_most);
+        self.comparison.as_ref().map(text).unwrap_or_default()
     }
 
     /// `0.98–1.06`, empty where there is none.

@@ -31,6 +31,12 @@ pub(crate) fn sign(verdict: Verdict) -> &'static str {
     }
 }
 
+/// A text that begins a sentence.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+}
+
 /// `generator-limited: details`.
 pub(crate) fn invalid(validity: &Validity) -> Option<String> {
     let Validity::Invalid { reason, detail } = validity else { return None };

@@ -6,7 +6,7 @@ use vtax_store::summary::Verdict;
 use crate::chapter::Chapter;
 use crate::context::Context;
 use crate::format::utc;
-use crate::general::verdicts::doubt_name;
+use crate::general::verdicts::{doubt_name, telling_ends};
 use crate::rows::{Row, TOO_FEW};
 use crate::sheet::{header, text};
 use crate::words::name;
@@ -93,15 +93,9 @@ fn verdict(row: &Row, line: u32, sheet: &mut Worksheet) -> Result<(), XlsxError>
     };
     let plain = Format::new().set_num_format("0.00");
     let (low, high) = c.interval.unzip();
-    // Where only a bound is known, one end says something.
-    let (judged_low, judged_high) = c.corrected.unzip();
-    let numbers = [
-        (6, c.tax),
-        (7, low.or(c.at_least)),
-        (8, high.or(c.at_most)),
-        (11, judged_low.filter(|_| c.at_most.is_none())),
-        (12, judged_high.filter(|_| c.at_least.is_none())),
-    ];
+    let [judged_low, judged_high] = telling_ends(c.corrected, c.at_least, c.at_most);
+    let numbers =
+        [(6, c.tax), (7, low.or(c.at_least)), (8, high.or(c.at_most)), (11, judged_low), (12, judged_high)];
     for (column, value) in numbers.into_iter().filter_map(|(i, v)| Some((i, v?))) {
         sheet.write_number_with_format(line, column, value, &plain)?;
     }

@@ -52,6 +52,28 @@ fn everything_has_its_place() {
     assert!(failovers.lines().all(|l| l.chars().count() <= 100), "{failovers}");
 }
 
+/// The number was the place in a list, and no trial's.
+#[test]
+fn what_protection_costs_is_told_with_its_trial() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, ..) = make(dir.path(), &Options { repetitions: 3, ..Options::default() });
+    let rows = csv(&run, "ft_checkpoints.csv");
+    let (cell, quantity) = (column(&rows, "cell"), column(&rows, "quantity"));
+    let (trial, value) = (column(&rows, "trial_or_all"), column(&rows, "value"));
+    let records = run.trials().unwrap();
+    let mut armed = 0;
+    for row in rows[1..].iter().filter(|row| row[trial] != "all") {
+        let record = records.iter().find(|r| r.index.to_string() == row[trial]).unwrap();
+        assert_eq!(record.cell, row[cell], "{row:?}");
+        let protection = record.protection.as_ref().unwrap_or_else(|| panic!("{row:?}"));
+        if row[quantity] == "armed_in" {
+            armed += 1;
+            assert!(protection.armed_in.iter().any(|t| (t.0 as f64).to_string() == row[value]), "{row:?}");
+        }
+    }
+    assert!(armed > 0, "{rows:?}");
+}
+
 #[test]
 fn a_path_through_routers_has_its_picture_and_its_times() {
     let dir = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use vtax_units::counted;
 
 use super::rows::held_to;
 use super::{Gate, GateVerdict, OnlyIn, Row, RunComparison, Side};
-use crate::format::{tax, tax_range, typical, utc};
+use crate::format::{known_tax, tax_range, typical, utc};
 use crate::text::{first_column, wrap};
 use crate::words::{sign, word};
 
@@ -86,12 +86,7 @@ pub(super) fn value_text(value: Option<&MetricSummary>) -> String {
 /// `1.02x`, `≥ 35x`, empty where there is none.
 pub(super) fn tax_text(row: &Row) -> String {
     let c = &row.comparison;
-    match (c.tax, c.at_least, c.at_most) {
-        (Some(t), ..) => tax(t),
-        (_, Some(t), _) => format!("≥ {}", tax(t)),
-        (_, _, Some(t)) => format!("≤ {}", tax(t)),
-        _ => String::new(),
-    }
+    known_tax(c.tax, c.at_least, c.at_most)
 }
 
 /// `(0.98–1.06)`, empty where there is none.

@@ -194,8 +194,8 @@ fn blocks<'r, 'a>(rows: &'r [&'a Row]) -> impl Iterator<Item = &'r [&'a Row]> {
 }
 
 /// A figure of what every trial has.
-fn of_all(values: &[f64]) -> Figure {
-    Figure::new(values.iter().copied().map(Some))
+fn of_all(values: &[(u32, f64)]) -> Figure {
+    Figure::new(values.iter().map(|(_, value)| Some(*value)))
 }
 
 fn checkpoints(group: &Group) -> Vec<Cost> {

@@ -79,26 +79,29 @@ impl Span {
     }
 }
 
+/// Values, each with the index of its trial.
+pub(crate) type OfTrials = Vec<(u32, f64)>;
+
 /// What protection costs, over the trials of a cell. Where a trial has several protected systems, its rate over the link and what the
 /// hosts and the supervision took are those of all of them together; the rest is their mean.
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
     /// One value per trial, as of all but the last two: checkpoints a second.
-    pub(crate) checkpoint_rate: Vec<f64>,
+    pub(crate) checkpoint_rate: OfTrials,
     /// Share of the time in which the guest stood still.
-    pub(crate) stopped_share: Vec<f64>,
+    pub(crate) stopped_share: OfTrials,
     /// Bytes over the link in a second.
-    pub(crate) link_rate: Vec<f64>,
+    pub(crate) link_rate: OfTrials,
     /// Bytes over the link for a checkpoint.
-    pub(crate) bytes: Vec<f64>,
+    pub(crate) bytes: OfTrials,
     /// Dirty pages of a checkpoint, at most.
-    pub(crate) pages: Vec<f64>,
+    pub(crate) pages: OfTrials,
     /// Share of a core that the hosts' virtual machines took, all together.
-    pub(crate) host_cpu: Vec<f64>,
+    pub(crate) host_cpu: OfTrials,
     /// Share of a core that watching over them took.
-    pub(crate) supervision: Vec<f64>,
+    pub(crate) supervision: OfTrials,
     /// Nanoseconds from the decision to protect a running guest to its first checkpoint, each time.
-    pub(crate) armed_ns: Vec<f64>,
+    pub(crate) armed_ns: OfTrials,
     /// All pauses.
     pub(crate) pauses: LatencyHistogram,
 }

@@ -7,7 +7,7 @@ use vtax_store::record::{TrialRecord, Validity};
 use vtax_units::Nanos;
 
 use super::around::overlays;
-use super::failovers::{Costs, Environment, Ft, Group, Span};
+use super::failovers::{Costs, Environment, Ft, Group, OfTrials, Span};
 use super::protects::Mode;
 use super::trial::{broken, failover, one, tell_measures_apart};
 use super::writes;
@@ -90,7 +90,7 @@ fn environment(
     let measured = trials.iter().filter(|t| costs_of == Some(t.measure.as_str()));
     for trial in measured.filter(|t| t.validity == Validity::Valid) {
         let own = trial.protections().filter(|(name, _)| is_measured(cell, name));
-        add_trial(&mut costs, own.map(|(_, protection)| protection));
+        add_trial(&mut costs, trial.index, own.map(|(_, protection)| protection));
     }
     let (mut failovers, mut spans, mut loaded) = (Vec::new(), Vec::new(), 0.0);
     for (record, outcome) in trials.iter().filter_map(|t| Some((*t, failover(t)?))) {
@@ -162,11 +162,12 @@ fn span(trial: u32, spell: &Spell, down: bool, length: f64) -> Span {
 }
 
 /// Adds a trial with these protected systems: what they took together, and the mean of what each has for itself.
-fn add_trial<'a>(costs: &mut Costs, systems: impl Iterator<Item = &'a ProtectionRecord>) {
+fn add_trial<'a>(costs: &mut Costs, trial: u32, systems: impl Iterator<Item = &'a ProtectionRecord>) {
     let mut own = Costs::default();
-    systems.for_each(|system| add_costs(&mut own, system));
-    let sum = |of: &[f64]| (!of.is_empty()).then(|| of.iter().sum::<f64>());
-    let mean = |of: &[f64]| sum(of).map(|sum| sum / of.len() as f64);
+    systems.for_each(|system| add_costs(&mut own, trial, system));
+    let sum =
+        |of: &OfTrials| (!of.is_empty()).then(|| (trial, of.iter().map(|(_, value)| value).sum::<f64>()));
+    let mean = |of: &OfTrials| sum(of).map(|(trial, sum)| (trial, sum / of.len() as f64));
     costs.checkpoint_rate.extend(mean(&own.checkpoint_rate));
     costs.stopped_share.extend(mean(&own.stopped_share));
     costs.bytes.extend(mean(&own.bytes));
@@ -178,8 +179,8 @@ fn add_trial<'a>(costs: &mut Costs, systems: impl Iterator<Item = &'a Protection
     costs.pauses.add(&own.pauses);
 }
 
-/// Adds one system's checkpoints in a trial; those of each armed time weigh as much as they lasted.
-fn add_costs(costs: &mut Costs, p: &ProtectionRecord) {
+/// Adds one system's checkpoints in the trial of that index; those of each armed time weigh as much as they lasted.
+fn add_costs(costs: &mut Costs, trial: u32, p: &ProtectionRecord) {
     let usable = |v: f64| v.is_finite() && v >= 0.0;
     let (mut count, mut gaps, mut time, mut stopped, mut bytes, mut pages) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
     let sound = |c: &&vtax_store::failover::CheckpointRecord| {
@@ -196,22 +197,23 @@ fn add_costs(costs: &mut Costs, p: &ProtectionRecord) {
         pages += c.pages_mean_at_most * n;
     }
     if count > 0.0 && time > 0.0 {
-        costs.checkpoint_rate.push(gaps / time);
-        costs.stopped_share.push(stopped / time);
-        costs.bytes.push(bytes / count);
-        costs.pages.push(pages / count);
+        costs.checkpoint_rate.push((trial, gaps / time));
+        costs.stopped_share.push((trial, stopped / time));
+        costs.bytes.push((trial, bytes / count));
+        costs.pages.push((trial, pages / count));
     }
     let length = seconds(p.time);
     if length > 0.0 {
         if count > 0.0 {
-            costs.link_rate.push(p.link_bytes as f64 / length);
+            costs.link_rate.push((trial, p.link_bytes as f64 / length));
         }
         if !p.host_cpu.is_empty() {
-            costs.host_cpu.push(p.host_cpu.values().map(|t| seconds(*t)).sum::<f64>() / length);
+            let all: f64 = p.host_cpu.values().map(|t| seconds(*t)).sum();
+            costs.host_cpu.push((trial, all / length));
         }
-        costs.supervision.push(seconds(p.supervision_cpu) / length);
+        costs.supervision.push((trial, seconds(p.supervision_cpu) / length));
     }
-    costs.armed_ns.extend(p.armed_in.iter().take(MOST_SPELLS).map(|t| t.0 as f64));
+    costs.armed_ns.extend(p.armed_in.iter().take(MOST_SPELLS).map(|t| (trial, t.0 as f64)));
     costs.pauses.add(&p.pauses);
 }
 
@@ -251,9 +253,9 @@ mod tests {
             pages_mean_at_most: 1.0,
         };
         let mut costs = Costs::default();
-        add_costs(&mut costs, &record(vec![of(11, 5, 300.0), of(21, 10, 100.0)], Nanos::from_secs(20), 1));
-        assert_eq!(costs.checkpoint_rate, [2.0], "as each armed time's own rate is");
-        assert_eq!(costs.bytes, [(11.0 * 300.0 + 21.0 * 100.0) / 32.0]);
+        add_costs(&mut costs, 4, &record(vec![of(11, 5, 300.0), of(21, 10, 100.0)], Nanos::from_secs(20), 1));
+        assert_eq!(costs.checkpoint_rate, [(4, 2.0)], "as each armed time's own rate is");
+        assert_eq!(costs.bytes, [(4, (11.0 * 300.0 + 21.0 * 100.0) / 32.0)]);
     }
 
     /// Three protected systems of one trial were three values, each of one system.
@@ -277,21 +279,26 @@ mod tests {
         };
         let systems = [of(11, 100.0, 2000), of(21, 200.0, 4000), of(31, 600.0, 6000)];
         let mut costs = Costs::default();
-        add_trial(&mut costs, systems.iter());
+        add_trial(&mut costs, 7, systems.iter());
         assert_eq!(
             (&costs.checkpoint_rate, &costs.bytes, &costs.pages),
-            (&vec![2.0], &vec![300.0], &vec![75.0])
+            (&vec![(7, 2.0)], &vec![(7, 300.0)], &vec![(7, 75.0)])
         );
-        assert!(costs.stopped_share.len() == 1 && (costs.stopped_share[0] - 0.1).abs() < 1e-12);
+        assert!(costs.stopped_share.len() == 1 && (costs.stopped_share[0].1 - 0.1).abs() < 1e-12);
         // Together they carried 12,000 bytes in 20 s, and took 30 s of processors and 15 s of supervision.
         assert_eq!(
             (&costs.link_rate, &costs.host_cpu, &costs.supervision),
-            (&vec![600.0], &vec![1.5], &vec![0.75])
+            (&vec![(7, 600.0)], &vec![(7, 1.5)], &vec![(7, 0.75)])
         );
         assert_eq!(costs.armed_ns.len(), 9, "each time that one was protected");
+        assert!(costs.armed_ns.iter().all(|(trial, _)| *trial == 7), "{:?}", costs.armed_ns);
         // A trial without a protected system adds nothing.
-        add_trial(&mut costs, std::iter::empty());
+        add_trial(&mut costs, 8, std::iter::empty());
         assert_eq!((costs.link_rate.len(), costs.supervision.len()), (1, 1));
+        // Indexes are the trials' own, not places in the list.
+        add_trial(&mut costs, 12, systems.iter().take(1));
+        let trials: Vec<u32> = costs.link_rate.iter().map(|(trial, _)| *trial).collect();
+        assert_eq!((trials, costs.armed_ns[9].0), (vec![7, 12], 12));
     }
 
     proptest! {
@@ -313,9 +320,9 @@ mod tests {
                 ..record(vec![checkpoint; 2], Nanos(time), count)
             };
             let mut costs = Costs::default();
-            add_costs(&mut costs, &record);
+            add_costs(&mut costs, 0, &record);
             let all = [&costs.checkpoint_rate, &costs.stopped_share, &costs.bytes, &costs.pages, &costs.link_rate];
-            for v in all.into_iter().flatten() {
+            for (_, v) in all.into_iter().flatten() {
                 prop_assert!(*v >= 0.0 && !v.is_nan(), "{v}");
             }
         }

@@ -2,7 +2,7 @@
 
 use super::course::overlay;
 use super::failover::End;
-use super::failovers::{Environment, Ft, Group};
+use super::failovers::{Environment, Ft, Group, OfTrials};
 use super::figures::QUANTITIES;
 use super::writes;
 use crate::table::{Cell, Table, count, number, number_or_none, text, text_or_none, yes_no};
@@ -139,7 +139,7 @@ fn checkpoints(ft: &Ft) -> Table {
         "cell,environment,mode,interval_ns,quantity,unit,trial_or_all,value",
     );
     for (_, e) in environments(ft) {
-        let lists: [(&str, &str, &[f64]); 8] = [
+        let lists: [(&str, &str, &OfTrials); 8] = [
             ("checkpoints", "1/s", &e.costs.checkpoint_rate),
             ("stopped", "1", &e.costs.stopped_share),
             ("link", "B/s", &e.costs.link_rate),
@@ -162,8 +162,8 @@ fn checkpoints(ft: &Ft) -> Table {
             ]);
         };
         for (name, unit, values) in lists {
-            for (i, value) in values.iter().enumerate() {
-                row(name, unit, &(i + 1).to_string(), *value);
+            for (trial, value) in values {
+                row(name, unit, &trial.to_string(), *value);
             }
         }
         let h = &e.costs.pauses.0;

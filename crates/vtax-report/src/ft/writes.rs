@@ -8,7 +8,7 @@ use super::failovers::{Environment, Ft, Group};
 use super::trial::failover;
 use crate::html::parts::{close_table, heading, open_table, scrolling};
 use crate::markup::Markup;
-use crate::table::{Table, count, number, text, yes_no};
+use crate::table::{Cell, Table, count, number, text, yes_no};
 use crate::text::{first_column, wrap};
 
 /// What became of the writes of one trial.
@@ -35,9 +35,10 @@ pub(super) fn of_trial(record: &TrialRecord) -> Option<Writes> {
     })
 }
 
-/// Records whose acknowledged content was not there, reads during the load included; the metric of one trial.
+/// Records whose acknowledged content was not there, reads during the load included; the metric of one trial. `None` where nothing can
+/// be told of it.
 pub(super) fn wrong(record: &TrialRecord) -> Option<f64> {
-    of_trial(record).map(|writes| Sum::of(&[writes]).wrong() as f64)
+    of_trial(record).and_then(|writes| Sum::of(&[writes]).metric())
 }
 
 /// Over trials. A run may hold anything, so nothing overflows.
@@ -90,12 +91,22 @@ impl Sum {
         self.acknowledged > 0
     }
 
+    /// How much was wrong, unless nothing was tried: then that nothing was wrong says nothing.
+    fn metric(&self) -> Option<f64> {
+        (self.tells() || self.wrong() > 0).then(|| self.wrong() as f64)
+    }
+
+    /// Whether all is as it was acknowledged; `None` where nothing was.
+    fn passed(&self) -> Option<bool> {
+        self.tells().then(|| self.wrong() == 0)
+    }
+
     /// What it comes to.
     fn verdict(&self) -> &'static str {
-        match (self.tells(), self.wrong()) {
-            (false, _) => "can't tell",
-            (true, 0) => "passed",
-            (true, _) => "failed",
+        match self.passed() {
+            None => "can't tell",
+            Some(true) => "passed",
+            Some(false) => "failed",
         }
     }
 
@@ -246,7 +257,7 @@ pub(super) fn table(ft: &Ft) -> Option<Table> {
                 text(&writes.measure),
                 number(writes.trial),
                 yes_no(writes.counts),
-                yes_no(sum.verdict() == "passed"),
+                sum.passed().map_or(Cell::Missing, yes_no),
             ];
             row.extend(ROWS.iter().map(|(.., of)| count(of(&sum))));
             row.push(number(writes.read_back.took.as_secs_f64()));
@@ -284,5 +295,21 @@ mod tests {
         let wrong = Sum::of(&[Writes { wrong_reads: 1, ..fine }]);
         assert_eq!(wrong.verdict(), "failed");
         assert_eq!(Sum::default().verdict(), "can't tell");
+    }
+
+    /// "Can't tell" was a `no` in the table, and a metric of 0 as if all were there.
+    #[test]
+    fn without_an_acknowledged_write_nothing_is_told() {
+        let of = |acknowledged: u64, unread: u64| {
+            let mut one = writes(Verified::default(), unread);
+            one.read_back.acknowledged = acknowledged;
+            let sum = Sum::of(&[one]);
+            (sum.passed(), sum.metric())
+        };
+        assert_eq!(of(0, 0), (None, None));
+        assert_eq!(of(1, 0), (Some(true), Some(0.0)));
+        assert_eq!(of(1, 2), (Some(false), Some(2.0)));
+        // Something is wrong all the same, though no acknowledged write is.
+        assert_eq!(of(0, 2), (None, Some(2.0)));
     }
 }

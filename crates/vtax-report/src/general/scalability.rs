@@ -1,4 +1,4 @@
-//! How throughput grows over a sweep: the Universal Scalability Law, or why there is none.
+//! How throughput or capacity grows over a sweep: the Universal Scalability Law, or why there is none.
 
 use vtax_plan::model::Cell;
 use vtax_stats::{Load, Parameter, Peak, Scalability, scalability};
@@ -6,13 +6,15 @@ use vtax_stats::{Load, Parameter, Peak, Scalability, scalability};
 use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
 use crate::data::RunData;
+use crate::families::named;
 use crate::format::{quantity, range};
 use crate::html::parts::{close_table, figure, open_table, scrolling};
 use crate::markup::Markup;
-use crate::plot::scaling::{Sweep, scaling};
+use crate::plot::scaling::{Axes, Sweep, scaling};
 use crate::plot::{responsive, series};
+use crate::words::capitalised;
 
-/// Metrics that tell how much a load gets through, best first.
+/// Metrics that tell how much a load gets through, best first; all in requests per second.
 const METRICS: [&str; 2] = ["throughput", "capacity"];
 
 /// Contention beyond this leaves nothing that grows.
@@ -112,7 +114,7 @@ fn sweep(data: &RunData, parameter: &str, measure: &str, metric: &str) -> Markup
         }
         let title: Vec<String> = key.iter().map(|(k, v)| format!("{k} {v}")).collect();
         let of = if several { format!(", {}", title.join(", ")) } else { String::new() };
-        m.add(&section(&found, (parameter, measure), &of));
+        m.add(&section(&found, (parameter, measure, name_of(metric)), &of));
     }
     m
 }
@@ -143,16 +145,22 @@ fn of_environment(
         )),
     };
     let (law, words) = match fitted {
-        Ok(law) => (Some(law), in_words(&label, parameter, &law)),
+        Ok(law) => (Some(law), in_words(&label, (parameter, name_of(metric)), &law)),
         Err(why) => (None, format!("{label}: the data don't support a law: {why}.")),
     };
     Some((Sweep { label, position, loads, law }, words))
 }
 
-fn section(found: &[(Sweep, String)], (parameter, measure): (&str, &str), of: &str) -> Markup {
+/// What a metric is called.
+fn name_of(metric: &str) -> &str {
+    named(metric).map_or(metric, |info| info.label)
+}
+
+fn section(found: &[(Sweep, String)], (parameter, measure, metric): (&str, &str, &str), of: &str) -> Markup {
     let mut m = Markup::new();
+    let what = capitalised(metric);
     let caption = format!(
-        "Throughput over {parameter} ({measure}{of}). Dots are trials; curves are the Universal Scalability Law, \
+        "{what} over {parameter} ({measure}{of}). Dots are trials; curves are the Universal Scalability Law, \
          where the data support it"
     );
     let keys: Vec<_> = found.iter().map(|(s, _)| (series(s.position), s.label.clone())).collect();
@@ -165,7 +173,8 @@ fn section(found: &[(Sweep, String)], (parameter, measure): (&str, &str), of: &s
             law: s.law,
         })
         .collect();
-    let picture = responsive(|w| scaling(&sweeps, parameter, "req/s", w));
+    let axes = Axes { load: parameter, metric, unit: "req/s" };
+    let picture = responsive(|w| scaling(&sweeps, axes, w));
     m.add(&figure(&caption, &keys, &picture));
     for (_, words) in found {
         m.element("p", &[("class", "verdict-words")], words);
@@ -226,17 +235,17 @@ fn with(p: Parameter, text: impl Fn(f64) -> String) -> String {
 }
 
 /// What the law says, for people who don't know it.
-fn in_words(label: &str, parameter: &str, law: &Scalability) -> String {
+fn in_words(label: &str, (parameter, metric): (&str, &str), law: &Scalability) -> String {
     let shared = format!(
         "{label}: {:.1} % of the work can't be shared out among {parameter}",
         law.sigma.value * 100.0
     );
     if law.sigma.value > FLAT {
-        return format!("{label}: throughput hardly depends on {parameter}.");
+        return format!("{label}: {metric} hardly depends on {parameter}.");
     }
     match law.peak {
         Peak::At { n, throughput } if n.interval.1.is_finite() => format!(
-            "{shared}, and throughput is predicted to peak at {} {parameter} (between {} and {}) with {}; more makes it \
+            "{shared}, and {metric} is predicted to peak at {} {parameter} (between {} and {}) with {}; more makes it \
              slower.",
             whole(n.value),
             whole(n.interval.0),
@@ -245,6 +254,40 @@ fn in_words(label: &str, parameter: &str, law: &Scalability) -> String {
         ),
         Peak::At { .. } | Peak::Beyond => {
             format!("{shared}; a peak can't be predicted from these loads, if there is one.")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Searches for the capacity were told as throughput.
+    #[test]
+    fn a_sweep_is_told_by_the_name_of_its_metric() {
+        let known = |value: f64, interval: (f64, f64)| Parameter { value, interval };
+        let law = |sigma: f64| Scalability {
+            lambda: known(100.0, (90.0, 110.0)),
+            sigma: known(sigma, (sigma, sigma)),
+            kappa: known(0.001, (0.001, 0.001)),
+            peak: Peak::At { n: known(16.0, (12.0, 20.0)), throughput: 500.0 },
+            scatter: 0.01,
+        };
+        let loads = [(1.0, 100.0), (2.0, 190.0), (8.0, 400.0)];
+        let loads = loads.map(|(n, throughput)| Load { n, throughput }).to_vec();
+        for (metric, other) in [("capacity", "hroughput"), ("throughput", "apacity")] {
+            let texts = [0.1, 0.95].map(|sigma| in_words("vm", ("workers", name_of(metric)), &law(sigma)));
+            assert!(
+                texts[0].contains(&format!("and {metric} is predicted to peak at 16 workers")),
+                "{texts:?}"
+            );
+            assert!(texts[1].contains(&format!("vm: {metric} hardly depends on workers")), "{texts:?}");
+            let sweep =
+                Sweep { label: "vm".to_owned(), position: 0, loads: loads.clone(), law: Some(law(0.1)) };
+            let found = [(sweep, texts[0].clone())];
+            let page = section(&found, ("workers", "search", name_of(metric)), "").into_string();
+            let caption = format!("{} over workers (search)", capitalised(metric));
+            assert!(page.contains(&caption) && !page.contains(other), "{page}");
         }
     }
 }

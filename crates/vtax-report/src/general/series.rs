@@ -3,7 +3,7 @@
 //! Everything is streamed from the trials' files and reduced on the way, so that a run of any
 //! length takes little memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vtax_load::{Interval, LatencyHistogram, Sample};
 use vtax_plan::model::EnvironmentKind;
@@ -250,22 +250,25 @@ pub(crate) fn probes(run: &RunDir, data: &RunData, damage: &mut Vec<String>) -> 
     for cell in &data.plan.cells {
         let valid = || data.trials.iter().filter(|t| t.cell == cell.id && t.validity == Validity::Valid);
         let Some(record) = valid().find(|t| load(t).is_some()).or_else(|| valid().next()) else { continue };
-        let hypervisor = match cell.environment.kind {
-            EnvironmentKind::Uml => "user-mode Linux",
-            _ => "QEMU",
-        };
-        let probed = probed(record, &run.trial(record.index), hypervisor);
-        if let Some(probed) = note(probed, damage).flatten() {
+        let Some(nodes) = note(moments(&run.trial(record.index)), damage) else { continue };
+        let probed = probed(record, &cell.environment.kind, nodes);
+        if !probed.cpu.is_empty() {
             all.push(probed);
         }
     }
     all
 }
 
-/// The node that watches a VM's process from outside, as the runner names it.
+/// The node that watches the process of the first system's VM from outside, as the runner names it; those of others have the
+/// system's name and a dot before that.
 const HYPERVISOR: &str = "hypervisor";
-/// The system under test; in a VM cell a guest with a kernel of its own.
+/// The first system under test; in a VM cell a guest with a kernel of its own.
 const SUT: &str = "sut";
+
+/// The system whose VM's process this node watches from outside; `None` where it is no such node.
+fn watched(node: &str) -> Option<&str> {
+    if node == HYPERVISOR { Some(SUT) } else { node.strip_suffix(HYPERVISOR)?.strip_suffix('.') }
+}
 
 /// Sums of one node at one moment; counters are cumulative.
 #[derive(Debug, Default, Clone, Copy)]
@@ -300,9 +303,11 @@ impl Moment {
 
 type Moments = Vec<(f64, Moment)>;
 
-/// `hypervisor` is what the process is called that is a guest's machine.
-fn probed(record: &TrialRecord, trial: &TrialDir, hypervisor: &str) -> Result<Option<Probed>, StoreError> {
-    let mut nodes: BTreeMap<String, BTreeMap<u64, Moment>> = BTreeMap::new();
+/// What was seen of each node, by its own clock.
+type Nodes = BTreeMap<String, BTreeMap<u64, Moment>>;
+
+fn moments(trial: &TrialDir) -> Result<Nodes, StoreError> {
+    let mut nodes = Nodes::new();
     trial.for_each_probe_row(|r| {
         if !nodes.contains_key(r.node) {
             nodes.insert(r.node.to_owned(), BTreeMap::new());
@@ -311,6 +316,39 @@ fn probed(record: &TrialRecord, trial: &TrialDir, hypervisor: &str) -> Result<Op
             node.entry(r.at_ns).or_default().add(r);
         }
     })?;
+    Ok(nodes)
+}
+
+/// Who of the nodes has which kernel.
+struct Kernels {
+    /// Systems with a kernel of their own, whose process somebody watches from outside.
+    guests: BTreeSet<String>,
+    /// Who sees the host's kernel.
+    host: Option<String>,
+}
+
+impl Kernels {
+    /// `beside_guest`: the system under test is on the host's kernel, but another node is a guest.
+    fn of(nodes: &Nodes, beside_guest: bool) -> Self {
+        let guests = nodes.keys().filter_map(|node| watched(node));
+        let guests = guests.filter(|guest| nodes.contains_key(*guest)).map(str::to_owned).collect();
+        let first = |is: &dyn Fn(&str) -> bool| nodes.keys().find(|node| is(node));
+        // Who watches a guest from outside sees the host's. Else the client does, as the system under test may be on another machine;
+        // but where the client is in a guest, the system does.
+        let host = first(&|node| watched(node).is_some())
+            .or_else(|| first(&|node| (node == SUT) == beside_guest))
+            .or_else(|| nodes.keys().next());
+        Self { guests, host: host.cloned() }
+    }
+
+    /// What a guest's figures are called, or those of its machine: by its name too where there are several.
+    fn named(&self, what: &str, between: &str, guest: &str) -> String {
+        if self.guests.len() > 1 { format!("{what}{between}{guest}") } else { what.to_owned() }
+    }
+}
+
+/// What there is to draw of a trial in an environment of this kind.
+fn probed(record: &TrialRecord, kind: &EnvironmentKind, nodes: Nodes) -> Probed {
     let mut probed = Probed {
         cell: record.cell.clone(),
         trial: record.index,
@@ -319,11 +357,12 @@ fn probed(record: &TrialRecord, trial: &TrialDir, hypervisor: &str) -> Result<Op
         memory: Vec::new(),
         network: Vec::new(),
     };
-    let guest = nodes.contains_key(HYPERVISOR);
-    // Whose kernel is the host's: that of who watches a guest from outside, as the client may be in a guest too.
-    let mut host =
-        if guest { Some(HYPERVISOR.to_owned()) } else { nodes.keys().find(|node| *node != SUT).cloned() };
-    host = host.or_else(|| nodes.keys().next().cloned());
+    let (machine, is_guest) = match kind {
+        EnvironmentKind::Uml => ("user-mode Linux", true),
+        EnvironmentKind::Vm(_) => ("QEMU", true),
+        EnvironmentKind::Native | EnvironmentKind::Container => ("QEMU", false),
+    };
+    let kernels = Kernels::of(&nodes, !is_guest && record.accelerator.is_some());
     for (node, moments) in nodes {
         // Each kernel has a clock of its own: what they share is the start of the trial.
         let Some((&first, _)) = moments.first_key_value() else { continue };
@@ -331,26 +370,31 @@ fn probed(record: &TrialRecord, trial: &TrialDir, hypervisor: &str) -> Result<Op
             moments.into_iter().map(|(at, m)| ((at.saturating_sub(first)) as f64 / 1e9, m)).collect();
         probed.seconds = probed.seconds.max(moments.last().map_or(0.0, |m| m.0));
         // A node without a kernel of its own sees the host's figures: they are shown once.
-        if guest && node == SUT {
-            probed.cpu.push(("whole guest".to_owned(), rate(&moments, |m| m.cpu_ns, 1e-9)));
-            probed.memory.push(("whole guest".to_owned(), level(&moments, |m| m.memory)));
-        } else if host.as_ref() == Some(&node) {
+        if kernels.guests.contains(&node) {
+            let whole = kernels.named("whole guest", " ", &node);
+            probed.cpu.push((whole.clone(), rate(&moments, |m| m.cpu_ns, 1e-9)));
+            probed.memory.push((whole, level(&moments, |m| m.memory)));
+        } else if kernels.host.as_ref() == Some(&node) {
             probed.cpu.push(("whole host".to_owned(), rate(&moments, |m| m.cpu_ns, 1e-9)));
         }
-        let own = if node == HYPERVISOR { hypervisor.to_owned() } else { format!("{node}'s own") };
+        let guest = watched(&node);
+        let own = match guest {
+            Some(guest) => kernels.named(machine, " of ", guest),
+            None => format!("{node}'s own"),
+        };
         if moments.iter().any(|m| m.1.tasks_ns > 0.0) {
             probed.cpu.push((own.clone(), rate(&moments, |m| m.tasks_ns, 1e-9)));
         }
         if moments.iter().any(|m| m.1.processes.total() > 0.0) {
             probed.memory.push((own, level(&moments, |m| m.processes.total())));
         }
-        // The hypervisor's interfaces are the switch's ports, which say the same again.
-        if node != HYPERVISOR {
+        // A hypervisor's interfaces are the switch's ports, which say the same again.
+        if guest.is_none() {
             probed.network.push((format!("{node} receives"), rate(&moments, |m| m.received, 8.0)));
             probed.network.push((format!("{node} sends"), rate(&moments, |m| m.sent, 8.0)));
         }
     }
-    Ok((!probed.cpu.is_empty()).then_some(probed))
+    probed
 }
 
 /// A counter's growth per second, times `factor`.
@@ -431,6 +475,60 @@ mod tests {
         assert_eq!(drained(40, 20, 200).p50.last().map(|p| p.0), Some(2.0));
         // All answers of a trial of one interval.
         assert_eq!(drained(1, 0, 20).goodput, [(0.0, 400.0), (0.05, 400.0)]);
+    }
+
+    /// What these nodes' probes are called in the pictures: of CPUs, of memory, and who has a network.
+    fn drawn(names: &[&str], kind: &EnvironmentKind, accelerator: Option<&str>) -> [Vec<String>; 3] {
+        let moment = |n: f64| Moment { cpu_ns: n, tasks_ns: n, received: n, sent: n, ..Moment::default() };
+        let course = || BTreeMap::from([(0, moment(1e9)), (1_000_000_000, moment(2e9))]);
+        let nodes: Nodes = names.iter().map(|name| ((*name).to_owned(), course())).collect();
+        let record = TrialRecord { accelerator: accelerator.map(str::to_owned), ..TrialRecord::default() };
+        let found = probed(&record, kind, nodes);
+        let labels =
+            |lines: &[(String, Points)]| lines.iter().map(|(label, _)| label.clone()).collect::<Vec<_>>();
+        let receives = |label: String| label.strip_suffix(" receives").map(str::to_owned);
+        let network = labels(&found.network).into_iter().filter_map(receives).collect();
+        [labels(&found.cpu), labels(&found.memory), network]
+    }
+
+    #[test]
+    fn every_guest_and_every_hypervisor_is_told_as_one() {
+        let [cpu, memory, network] =
+            drawn(&["client", "hypervisor", "sut"], &EnvironmentKind::Uml, Some("tcg"));
+        assert_eq!(cpu, ["client's own", "whole host", "user-mode Linux", "whole guest", "sut's own"]);
+        assert_eq!(memory, ["whole guest"]);
+        assert_eq!(network, ["client", "sut"]);
+        let nodes = ["client", "hypervisor", "sut", "sut-2", "sut-2.hypervisor"];
+        let [cpu, memory, network] = drawn(&nodes, &EnvironmentKind::Uml, None);
+        let expected = [
+            "client's own",
+            "whole host",
+            "user-mode Linux of sut",
+            "whole guest sut",
+            "sut's own",
+            "whole guest sut-2",
+            "sut-2's own",
+            "user-mode Linux of sut-2",
+        ];
+        assert_eq!(cpu, expected);
+        assert_eq!(memory, ["whole guest sut", "whole guest sut-2"]);
+        assert_eq!(network, ["client", "sut", "sut-2"], "a hypervisor's interfaces are the switch's ports");
+    }
+
+    #[test]
+    fn a_client_in_a_guest_is_not_the_host() {
+        for kind in [EnvironmentKind::Native, EnvironmentKind::Container] {
+            let [cpu, ..] = drawn(&["client", "sut"], &kind, Some("tcg"));
+            assert_eq!(cpu, ["client's own", "whole host", "sut's own"]);
+            // The system may be on another machine.
+            let [cpu, ..] = drawn(&["client", "sut"], &kind, None);
+            assert_eq!(cpu, ["whole host", "client's own", "sut's own"]);
+        }
+        // A guest whose machine nobody watches from here is no host either.
+        let [cpu, ..] = drawn(&["client", "sut"], &EnvironmentKind::Uml, Some("tcg"));
+        assert_eq!(cpu, ["whole host", "client's own", "sut's own"]);
+        let [cpu, ..] = drawn(&["sut"], &EnvironmentKind::Native, None);
+        assert_eq!(cpu, ["whole host", "sut's own"]);
     }
 
     proptest! {

@@ -40,7 +40,7 @@ fn comparisons(context: &Context) -> Table {
     let mut table = Table::new("comparisons", "Comparisons", columns);
     for c in &context.summary.comparisons {
         let (low, high) = c.interval.unzip();
-        let (corrected_low, corrected_high) = c.corrected.unzip();
+        let [corrected_low, corrected_high] = telling_ends(c.corrected, c.at_least, c.at_most);
         table.push([
             text(&c.cell),
             text(&c.baseline),
@@ -61,6 +61,16 @@ fn comparisons(context: &Context) -> Table {
         ]);
     }
     table
+}
+
+/// The ends that mean something of an interval that a verdict was read off: of a bound the other end says nothing.
+pub(crate) fn telling_ends(
+    corrected: Option<(f64, f64)>,
+    at_least: Option<f64>,
+    at_most: Option<f64>,
+) -> [Option<f64>; 2] {
+    let (low, high) = corrected.unzip();
+    [low.filter(|_| at_most.is_none()), high.filter(|_| at_least.is_none())]
 }
 
 /// The name of a doubt in files, as `summary.json` has it.
@@ -192,6 +202,15 @@ fn relative(sd: f64, mean: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_bound_one_end_means_something() {
+        let both = Some((1.2, 3.0));
+        assert_eq!(telling_ends(both, None, None), [Some(1.2), Some(3.0)]);
+        assert_eq!(telling_ends(both, Some(1.3), None), [Some(1.2), None]);
+        assert_eq!(telling_ends(both, None, Some(2.8)), [None, Some(3.0)]);
+        assert_eq!(telling_ends(None, Some(1.3), None), [None, None]);
+    }
 
     #[test]
     fn doubts_have_the_names_of_the_summary() {

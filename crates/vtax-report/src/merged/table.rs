@@ -5,7 +5,7 @@ use vtax_store::summary::Verdict;
 use vtax_units::counted;
 
 use super::{HostDifference, Merged, MergedRow, TaxOnHost};
-use crate::format::{digits, tax, tax_range};
+use crate::format::{digits, known_tax, tax, tax_range};
 use crate::text::{first_column, printable, wrap};
 use crate::words::{sign, word};
 
@@ -69,24 +69,14 @@ fn span(low: f64, high: f64) -> String {
     format!("{} and {}", tax(low), tax(high))
 }
 
-/// Of a tax, what it is at least and what it is at most: `1.02x`, `≥ 35x`, empty where there is none.
-fn tax_text(known: [Option<f64>; 3]) -> String {
-    match known {
-        [Some(t), ..] => tax(t),
-        [_, Some(t), _] => format!("≥ {}", tax(t)),
-        [_, _, Some(t)] => format!("≤ {}", tax(t)),
-        _ => String::new(),
-    }
-}
-
 /// The overall tax of a row.
 pub(super) fn overall_text(row: &MergedRow) -> String {
-    tax_text([row.tax, row.at_least, row.at_most])
+    known_tax(row.tax, row.at_least, row.at_most)
 }
 
 /// The tax on one host.
 pub(super) fn host_text(host: &TaxOnHost) -> String {
-    tax_text([host.tax, host.at_least, host.at_most])
+    known_tax(host.tax, host.at_least, host.at_most)
 }
 
 /// `0.98–1.06`, empty where there is none.

@@ -1,6 +1,7 @@
 //! The tables of several hosts, for other tools.
 
 use super::{Merged, MergedRow};
+use crate::general::verdicts::telling_ends;
 use crate::table::{Cell, Table, count, number, number_or_none, text, text_or_none, yes_no};
 use crate::words::name;
 
@@ -26,10 +27,7 @@ fn taxes(m: &Merged) -> Table {
         cells.extend([count(row.hosts.len()), number_or_none(row.tax)]);
         cells.extend(ends(row.interval));
         cells.extend([number_or_none(row.at_least), number_or_none(row.at_most)]);
-        let [low, high] = ends(row.corrected);
-        // Of a bound the other end says nothing.
-        cells.push(if row.at_most.is_some() { number_or_none(None) } else { low });
-        cells.push(if row.at_least.is_some() { number_or_none(None) } else { high });
+        cells.extend(telling_ends(row.corrected, row.at_least, row.at_most).map(number_or_none));
         cells.extend([number_or_none(row.detectable), number_or_none(row.spread)]);
         cells.extend(ends(row.another));
         let odd = row.odd.join(" ");

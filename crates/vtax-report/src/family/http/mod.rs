@@ -14,7 +14,7 @@ use crate::html::parts::{details, figure, titled};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
 use crate::plot::{responsive, series};
-use crate::table::{Table, count, number, text, text_or_none, yes_no};
+use crate::table::{Table, number, number_or_none, text, text_or_none, yes_no};
 use plot::{Searches, searches};
 use trial::bracket;
 
@@ -57,7 +57,7 @@ fn steps(data: &RunData) -> Table {
                 number(s.offered.0),
                 number(s.goodput.0),
                 number(s.loss),
-                count(s.p99.0),
+                number_or_none(trial::p99(s)),
                 yes_no(s.passed),
                 text_or_none(s.reason.as_deref()),
             ]);
@@ -113,4 +113,37 @@ fn bracket_table(cells: &[Searches<'_>]) -> Markup {
         }
     }
     details("As a table", &table.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_fixture::{Options, create};
+    use vtax_units::Nanos;
+
+    use super::*;
+    use crate::Report;
+
+    /// It was one of 0 ns, the fastest of all.
+    #[test]
+    fn a_step_without_an_answer_has_no_percentile() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { repetitions: 2, seconds: 1, rate: 100, ..Options::default() };
+        let run = create(&dir.path().join("run"), &options).unwrap();
+        let mut data = Report::read(&run).unwrap().context.data;
+        let mut searched = 0;
+        for trial in &mut data.trials {
+            if let Some(Finding::Capacity(found)) = trial.finding_mut() {
+                found.steps[0].p99 = Nanos::ZERO;
+                searched += 1;
+            }
+        }
+        let csv = String::from_utf8(steps(&data).csv()).unwrap();
+        let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+        assert_eq!(rows[0][7], "p99_ns");
+        let with = |text: &str| rows.iter().filter(|row| row[7] == text).count();
+        assert!(searched > 0 && with("") == searched && with("0") == 0, "{csv}");
+        let page = section(&data).into_string();
+        assert!(page.contains("lost, no answer: ") && page.contains(", p99 "), "{page}");
+        assert!(!page.contains("p99 0 ns"), "{page}");
+    }
 }

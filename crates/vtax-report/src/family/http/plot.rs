@@ -2,7 +2,7 @@
 
 use vtax_store::record::CapacityOutcome;
 
-use super::trial::bracket;
+use super::trial::{bracket, p99};
 use crate::format::{duration, quantity, tick};
 use crate::markup::Markup;
 use crate::plot::frame::Frame;
@@ -82,13 +82,13 @@ fn search(svg: &mut Svg, frame: &Frame, cell: &Searches<'_>, (index, o): (u32, &
             (Some(r), false) => r.clone(),
             (None, false) => "not carried".to_owned(),
         };
+        let p99 = p99(step).map_or_else(|| "no answer".to_owned(), |ns| format!("p99 {}", duration(ns)));
         let tip = format!(
-            "step {}: {} offered, {} answered, {} lost, p99 {}: {outcome}",
+            "step {}: {} offered, {} answered, {} lost, {p99}: {outcome}",
             i + 1,
             quantity(step.offered.0, "req/s"),
             quantity(step.goodput.0, "req/s"),
             quantity(step.loss, "1"),
-            duration(step.p99.0 as f64),
         );
         if step.passed {
             svg.mark(&format!("{color} mark"), 0, (x, y), 3.2, &tip);

@@ -3,9 +3,9 @@
 
 use vtax_load::http::HttpDetails;
 use vtax_load::{LatencyHistogram, LoadResult};
-use vtax_store::record::{CapacityOutcome, Finding, TrialRecord};
-use vtax_units::counted;
+use vtax_store::record::{CapacityOutcome, CapacityStep, Finding, TrialRecord};
 use vtax_units::metric::{CAPACITY, THROUGHPUT};
+use vtax_units::{Nanos, counted};
 
 use crate::format::{quantity, range};
 use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, exact, higher, lower};
@@ -120,6 +120,11 @@ pub(crate) fn bracket(found: &CapacityOutcome) -> String {
         None => format!("≥ {}", quantity(found.lower.0, "req/s")),
     };
     text.strip_suffix(" req/s").map_or_else(|| text.clone(), str::to_owned)
+}
+
+/// The 99th percentile of a step, in nanoseconds; `None` where nothing was answered, for which a step has 0.
+pub(crate) fn p99(step: &CapacityStep) -> Option<f64> {
+    (step.p99 > Nanos::ZERO).then_some(step.p99.0 as f64)
 }
 
 /// What a search found, in a few words.

@@ -8,7 +8,7 @@ use super::headline::tests;
 use crate::context::Context;
 use crate::data::RunData;
 use crate::families::{named, telling};
-use crate::format::{digits, duration, quantity, tax};
+use crate::format::{digits, duration, known_tax, quantity};
 use crate::rows;
 use crate::text::{WIDTH, first_column, printable, wrap};
 use crate::words::{sign, word};
@@ -82,15 +82,14 @@ fn column(summary: &Summary, bench: &Bench<'_>, test: &Test<'_>) -> Column {
     let metric = metric(test);
     let text = |link: &Link<'_>| {
         let found = summary.cells.iter().find(|s| s.cell == link.cell.id && s.measure == test.measure);
-        let Some(value) = found.and_then(|s| s.metrics.get(metric)).map(|m| m.center) else {
-            return "-".to_owned();
+        let Some(found) = found.and_then(|s| s.metrics.get(metric)) else { return "-".to_owned() };
+        let value = match metric {
+            "tcp_goodput" => digits(found.center / 1e6),
+            "udp_loss" => quantity(found.center, "1"),
+            "rtt_p50" => duration(found.center),
+            _ => digits(found.center),
         };
-        match metric {
-            "tcp_goodput" => digits(value / 1e6),
-            "udp_loss" => quantity(value, "1"),
-            "rtt_p50" => duration(value),
-            _ => digits(value),
-        }
+        if found.at_least { format!("≥ {value}") } else { value }
     };
     Column { head: test.test.short_name(), cells: bench.links.iter().map(text).collect(), left: false }
 }
@@ -115,13 +114,13 @@ fn leading<'a, 'b>(
 }
 
 fn taxes(bench: &Bench<'_>, test: &str, found: &[&Comparison]) -> Column {
+    let tax = |c: &Comparison| known_tax(c.tax, c.at_least, c.at_most);
+    // Those that are bounds have a sign before them.
+    let wide = found.iter().map(|c| tax(c).chars().count()).fold(7, usize::max);
     let text = |link: &Link<'_>| match found.iter().find(|c| c.cell == link.cell.id) {
         None if link.position == 0 => "baseline".to_owned(),
         None => String::new(),
-        Some(c) => {
-            let tax = c.tax.map(tax).unwrap_or_default();
-            format!("{tax:>7} {} {}", sign(c.verdict), word(c.verdict))
-        }
+        Some(c) => format!("{:>wide$} {} {}", tax(c), sign(c.verdict), word(c.verdict)),
     };
     Column { head: format!("tax of {test}"), cells: bench.links.iter().map(text).collect(), left: true }
 }
@@ -190,7 +189,42 @@ fn doubts(found: &[&Comparison]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use vtax_fixture::network::{Options, create};
+
+    use super::super::bench;
     use super::*;
+    use crate::Report;
+
+    /// A value that is at least this had no sign, and a tax that is a bound was a blank beside its verdict.
+    #[test]
+    fn bounds_have_their_sign() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = create(&dir.path().join("run"), &Options { repetitions: 3, ..Options::default() }).unwrap();
+        let mut context = Report::read(&run).unwrap().context;
+        for c in &mut context.summary.comparisons {
+            let (tax, better) = (c.tax.take(), c.verdict == Verdict::Better);
+            (c.at_least, c.at_most) = if better { (None, tax) } else { (tax, None) };
+        }
+        let mut rates = Vec::new();
+        for metrics in context.summary.cells.iter_mut().map(|cell| &mut cell.metrics) {
+            if let Some(rate) = metrics.get_mut("rr_rate") {
+                rate.at_least = true;
+                rates.push(format!("≥ {}", digits(rate.center)));
+            }
+        }
+        let links = bench::of(&context.data);
+        let text = render(&context, &links.benches[0]);
+        assert!(rates.len() > 1 && rates.iter().all(|rate| text.contains(rate)), "{text}");
+        let lines = |word: &str| text.lines().filter(|l| l.ends_with(word)).collect::<Vec<_>>();
+        for (word, sign) in [(" worse", "≥ "), (" better", "≤ ")] {
+            let lines = lines(word);
+            assert!(!lines.is_empty() && lines.iter().all(|line| line.contains(sign)), "{text}");
+            // Verdicts stand below each other all the same.
+            let place = |line: &&str| line.find(['▲', '▼']).map(|at| line[..at].chars().count());
+            assert!(lines.iter().all(|line| place(line) == place(&lines[0])), "{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
 
     #[test]
     fn environments_that_begin_alike_are_told_apart() {

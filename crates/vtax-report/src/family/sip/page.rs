@@ -13,7 +13,7 @@ use super::steps::{Steps, steps};
 use super::study;
 use super::trial::{Standing, describe_outcome, outcome};
 use crate::context::Context;
-use crate::format::{digits, fixed, range, tax, tax_range, utc, whole};
+use crate::format::{digits, fixed, known_tax, range, tax, tax_range, utc, whole};
 use crate::html::parts::{close_table, figure, heading, open_table, scrolling, wide};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
@@ -174,13 +174,7 @@ fn capacity_cells(table: &mut Markup, found: &Found<'_>, baseline: bool) {
             table.close("td").element("td", &[], "");
         }
         Some(c) => {
-            let text = match (c.tax, c.at_least, c.at_most) {
-                (Some(t), ..) => tax(t),
-                (_, Some(t), _) => format!("≥ {}", tax(t)),
-                (_, _, Some(t)) => format!("≤ {}", tax(t)),
-                _ => String::new(),
-            };
-            table.element("b", &[], &text);
+            table.element("b", &[], &known_tax(c.tax, c.at_least, c.at_most));
             if let Some((low, high)) = c.interval {
                 table.element("small", &[], &format!(" {}", tax_range(low, high)));
             }

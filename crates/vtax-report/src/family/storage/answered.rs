@@ -5,6 +5,7 @@ use vtax_units::Bytes;
 use super::page::first;
 use super::sweep::Sweep;
 use crate::context::Context;
+use crate::words::capitalised;
 
 /// Combinations that a sentence names; the table of all tests has every one.
 const MOST_NAMED: usize = 6;
@@ -77,8 +78,7 @@ fn tell<'a>(cases: &[&'a Case], depth: usize, path: &[&str], told: &mut Vec<(&'a
 }
 
 fn sentence(who: &str, labels: &[String]) -> String {
-    let mut letters = who.chars();
-    let who: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
+    let who = capitalised(who);
     if labels.iter().all(String::is_empty) {
         return format!("{who} answered all reads.");
     }
