@@ -661,7 +661,9 @@ mod tests {
         let task = HostTask::Run { plan, overrides: Vec::new(), tags: Vec::new() };
         let (stream, stop) = (deaf(dir.path(), &hello(PROTOCOL + 1), GOES_ON), AtomicBool::new(false));
         let run = dir.path().join("run");
-        let error = attend_with(IMPATIENT, stream, &task, &run, None, &stop, &|_| ()).unwrap_err();
+        // Long enough for its first word on a busy machine.
+        let patience = Patience { silence: Duration::from_secs(5), ..IMPATIENT };
+        let error = attend_with(patience, stream, &task, &run, None, &stop, &|_| ()).unwrap_err();
         assert!(error.to_string().contains("which speaks version"), "{error}");
     }
 

@@ -92,6 +92,10 @@ macro_rules! scalar_schema {
                 $name.into()
             }
 
+            fn schema_id() -> std::borrow::Cow<'static, str> {
+                concat!(module_path!(), "::", stringify!($type)).into()
+            }
+
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 schemars::json_schema!({ "type": $types, "description": $what, "examples": $examples })
             }
@@ -519,6 +523,10 @@ macro_rules! raw {
                 stringify!($name).trim_end_matches("Raw").into()
             }
 
+            fn schema_id() -> std::borrow::Cow<'static, str> {
+                concat!(module_path!(), "::", stringify!($name)).into()
+            }
+
             fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 let properties: serde_json::Map<String, serde_json::Value> = [$(
                     (stringify!($field).to_owned(), $crate::decode::field_schema::<$type>(
@@ -594,6 +602,10 @@ macro_rules! words {
                 stringify!($name).trim_end_matches("Raw").into()
             }
 
+            fn schema_id() -> std::borrow::Cow<'static, str> {
+                concat!(module_path!(), "::", stringify!($name)).into()
+            }
+
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 schemars::json_schema!({ "oneOf": [$( { "const": $word, "description": $about } ),*] })
             }
@@ -634,6 +646,10 @@ macro_rules! kinds {
         impl schemars::JsonSchema for $name {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).trim_end_matches("Raw").into()
+            }
+
+            fn schema_id() -> std::borrow::Cow<'static, str> {
+                concat!(module_path!(), "::", stringify!($name)).into()
             }
 
             fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -13,14 +13,16 @@ use vtax_units::Nanos;
 pub use self::requirement::{Installed, Requirement};
 pub use crate::assumptions::Assumptions;
 use crate::family::{desktop, http};
-use crate::model::{Cell, EnvironmentKind, Load, Measure, MeasureKind, NetPath, PathKind, Plan};
+use crate::model::{
+    Cell, EnvironmentKind, Load, Measure, MeasureKind, NetPath, NetworkTestKind, PathKind, Plan,
+};
 
 /// How long a plan would take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
     /// Trials where every cell needs only `repeat.min`.
     pub trials_min: u64,
-    /// Trials where every cell needs `repeat.max`.
+    /// Trials where every cell needs `repeat.max` of the measures that are made more often than `repeat.min`.
     pub trials_max: u64,
     /// Time for `trials_min`.
     pub time_min: Nanos,
@@ -47,6 +49,8 @@ pub struct TrialEstimate {
 #[must_use]
 pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
     let mut trials = Vec::with_capacity(plan.cells.len() * plan.measures.len());
+    // Time of a round beyond the least.
+    let mut further = 0u64;
     for cell in &plan.cells {
         let measured =
             |m: &&Measure| plan.is_measured(cell, m) && (!plan.is_duet(m) || !plan.accompanies(cell));
@@ -57,6 +61,9 @@ pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
             let partner = if plan.is_duet(measure) { plan.baseline_of(cell) } else { None };
             let builds = assumptions.build(cell) + partner.map_or(0, |c| assumptions.build(c));
             let time = builds.saturating_add(measuring.0);
+            if is_judged(cell, measure) {
+                further = further.saturating_add(time);
+            }
             trials.push(TrialEstimate {
                 cell: cell.id.clone(),
                 measure: measure.name.clone(),
@@ -66,14 +73,16 @@ pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
     }
     let once = trials.iter().fold(0u64, |sum, t| sum.saturating_add(t.time.0));
     let longest = trials.iter().map(|t| t.time.0).max().unwrap_or(0);
-    let all = once.saturating_mul(u64::from(plan.repeat.max));
-    let least = once.saturating_mul(u64::from(plan.repeat.min));
+    let min = u64::from(plan.repeat.min);
+    let beyond = u64::from(plan.repeat.max).saturating_sub(min);
+    let least = once.saturating_mul(min);
+    let all = least.saturating_add(further.saturating_mul(beyond));
     // The least number is made all the same, and the trial that runs when the budget ends is finished.
     let within_budget = plan.repeat.budget.map_or(u64::MAX, |b| b.0.saturating_add(longest).max(least));
-    let each = trials_each_round(plan);
+    let trials_min = min * trials_each_round(plan, |_, _| true);
     Estimate {
-        trials_min: each * u64::from(plan.repeat.min),
-        trials_max: each * u64::from(plan.repeat.max),
+        trials_min,
+        trials_max: trials_min + beyond * trials_each_round(plan, is_judged),
         time_min: Nanos(least),
         time_max: Nanos(all.min(within_budget)),
         budget_limits: plan.repeat.budget.is_some_and(|b| all > b.0),
@@ -81,17 +90,34 @@ pub fn estimate(plan: &Plan, assumptions: &Assumptions) -> Estimate {
     }
 }
 
-/// Trials of one round of every measure. A pair is two; the baselines it holds have none of their own.
-fn trials_each_round(plan: &Plan) -> u64 {
-    let cells_of = |m: &Measure| plan.cells.iter().filter(|cell| plan.is_measured(cell, m)).count() as u64;
-    let each: u64 = plan.measures.iter().map(cells_of).sum();
-    let duets = plan.measures.iter().filter(|m| plan.is_duet(m)).count() as u64;
-    if duets == 0 {
-        return each;
+/// Whether a tax is made of what is measured, so that rounds are added until it is known: none is of faults, nor of
+/// datagrams alone. Those are measured `repeat.min` times.
+fn is_judged(cell: &Cell, measure: &Measure) -> bool {
+    match &measure.kind {
+        MeasureKind::Failover(_) => false,
+        MeasureKind::Network(_) => {
+            let tests = cell.workload.model().tests();
+            tests.iter().any(|test| !matches!(test.kind, NetworkTestKind::Udp(_)))
+        }
+        MeasureKind::Capacity(_)
+        | MeasureKind::Latency(_)
+        | MeasureKind::Throughput(_)
+        | MeasureKind::Ims(_)
+        | MeasureKind::Storage(_) => true,
     }
-    let pairs = plan.cells.iter().filter(|c| c.baseline.is_some()).count() as u64;
-    let accompanied = plan.cells.iter().filter(|c| plan.accompanies(c)).count() as u64;
-    each + duets * pairs - duets * accompanied
+}
+
+/// Trials of one round of the measures that count. A pair is two; the baselines it holds have none of their own.
+fn trials_each_round(plan: &Plan, counts: impl Fn(&Cell, &Measure) -> bool) -> u64 {
+    let of = |measure: &Measure| -> u64 {
+        let cells = plan.cells.iter().filter(|cell| plan.is_measured(cell, measure) && counts(cell, measure));
+        if !plan.is_duet(measure) {
+            return cells.count() as u64;
+        }
+        let apart = cells.filter(|cell| !plan.accompanies(cell));
+        apart.map(|cell| 1 + u64::from(cell.baseline.is_some())).sum()
+    };
+    plan.measures.iter().map(of).sum()
 }
 
 /// Something a trial of the plan would build, with the cells that need it.
@@ -363,6 +389,27 @@ repeat: {min: 2, max: 4}
         assert_eq!(limited, (true, least, Nanos(between.0 / 1_000_000 * 1_000_000 + longest.0), false));
         // What the plan asks for at the least takes longer, and is made.
         assert_eq!(of("repeat.budget=1m"), (true, least, least, true));
+    }
+
+    /// No tax is made of faults, nor of datagrams alone: what is measured of them is measured `min` times.
+    #[test]
+    fn what_no_tax_is_made_of_has_no_further_rounds() {
+        let of = |overrides: &[&str]| estimate(&plan(overrides), &Assumptions::KVM);
+        let failover = "{failover: {load: 100/s, faults: [{at: 2s, cut: path}]}}";
+        let failovers = of(&[&format!("measure=[{failover}]")]);
+        assert_eq!((failovers.trials_min, failovers.trials_max), (6, 6));
+        assert_eq!(failovers.time_min, failovers.time_max);
+        let both = of(&[&format!("measure=[{{latency: {{load: 1000/s}}}}, {failover}]")]);
+        assert_eq!((both.trials_min, both.trials_max), (12, 18));
+        let of_measure = |name: &str| -> u64 {
+            both.trials.iter().filter(|trial| trial.measure.starts_with(name)).map(|trial| trial.time.0).sum()
+        };
+        assert_eq!(both.time_max.0 - both.time_min.0, 2 * of_measure("latency"));
+        let network = |workload: &str| of(&["services=peer", workload, "measure=network"]);
+        let datagrams = network("workload={udp: {rate: 10mbit}}");
+        assert_eq!((datagrams.trials_min, datagrams.trials_max), (6, 6));
+        let with_others = network("workload=[{udp: {rate: 10mbit}}, {tcp: {}}]");
+        assert_eq!((with_others.trials_min, with_others.trials_max), (6, 12));
     }
 
     #[test]

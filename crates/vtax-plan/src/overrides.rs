@@ -2,7 +2,8 @@
 //!
 //! A path is keys joined by dots. In a list, a number picks an item by place, from 0, and a word picks
 //! the item of that kind or name and goes on in its options: `environments.2.vm.memory` and
-//! `environments.vm.memory` mean the same where the third environment is the `vm`. Keys that are
+//! `environments.vm.memory` mean the same where the third environment is the `vm`. Items without a kind
+//! are picked by their `name`: `systems.busy.beside`. Keys that are
 //! missing are made, so that a misspelt one meets the same refusal as in the file.
 
 use crate::diagnose::{Report, listed, nearest, shorten};
@@ -63,9 +64,9 @@ fn set(node: &mut Node, path: &[Key], value: Node, report: &mut Report) {
                     .error(segment.span, format!("there is no item {shown}: they are numbered 0 to {last}"));
             }
             Err(_) => {
-                // The item may have been found by its name: enter it by its kind.
+                // The item may have been found by its name: one of a kind is entered by that.
                 if let Some((item, kind)) = pick(items, segment, report) {
-                    let path: Vec<Key> = std::iter::once(kind).chain(rest.iter().cloned()).collect();
+                    let path: Vec<Key> = kind.into_iter().chain(rest.iter().cloned()).collect();
                     set(item, &path, value, report);
                 }
             }
@@ -79,14 +80,15 @@ fn set(node: &mut Node, path: &[Key], value: Node, report: &mut Report) {
     }
 }
 
-/// The only item of a kind or name, and its kind.
-fn pick<'a>(items: &'a mut [Node], wanted: &Key, report: &mut Report) -> Option<(&'a mut Node, Key)> {
-    let labels: Vec<Vec<String>> = items.iter().map(labels).collect();
-    let mut found = labels.iter().enumerate().filter(|(_, l)| l.iter().any(|l| **l == *wanted.value));
+/// The only item of a kind or name, and its kind where it has one.
+fn pick<'a>(items: &'a mut [Node], wanted: &Key, report: &mut Report) -> Option<(&'a mut Node, Option<Key>)> {
+    let labels: Vec<Labels> = items.iter().map(Labels::of).collect();
+    let mut found = labels.iter().enumerate().filter(|(_, l)| l.all().any(|l| *l == *wanted.value));
     let shown = shorten(&wanted.value);
     match (found.next(), found.next()) {
         (Some((index, labels)), None) => {
-            let kind = Spanned { value: labels[0].as_str().into(), span: wanted.span };
+            let kind = labels.kind.as_deref();
+            let kind = kind.map(|kind| Spanned { value: kind.into(), span: wanted.span });
             Some((&mut items[index], kind))
         }
         (Some(_), Some(_)) => {
@@ -96,33 +98,49 @@ fn pick<'a>(items: &'a mut [Node], wanted: &Key, report: &mut Report) -> Option<
             None
         }
         (None, _) => {
-            let known = || labels.iter().flatten().map(String::as_str);
+            let known = || labels.iter().flat_map(Labels::all);
             let guess =
                 nearest(&wanted.value, known()).map_or(String::new(), |g| format!("did you mean `{g}`? "));
-            report
-                .error(wanted.span, format!("no item of this list is `{shown}`"))
-                .help(format!("{guess}items: {}", listed(known().take(20))));
+            let help = match known().next() {
+                Some(_) => format!("{guess}items: {}", listed(known().take(20))),
+                None => "its items have no names: pick one by its place, a number from 0".to_owned(),
+            };
+            report.error(wanted.span, format!("no item of this list is `{shown}`")).help(help);
             None
         }
     }
 }
 
-/// What an item `kind` or `kind: {name: ...}` can be called: its kind first.
-fn labels(item: &Node) -> Vec<String> {
-    match &item.value {
-        Value::Scalar { text, .. } => vec![text.to_string()],
-        Value::Mapping(entries) => entries
-            .first()
-            .map(|(kind, options)| {
-                let name = match &options.value {
-                    Value::Mapping(options) => {
-                        options.iter().find(|(k, _)| &*k.value == "name").and_then(|(_, v)| v.text())
-                    }
-                    _ => None,
-                };
-                std::iter::once(kind.value.to_string()).chain(name.map(ToString::to_string)).collect()
-            })
-            .unwrap_or_default(),
-        Value::Sequence(_) => Vec::new(),
+/// What an item of a list can be called.
+struct Labels {
+    /// Its kind, where it is written `kind` or `kind: {options}`: its options are below this key.
+    kind: Option<String>,
+    /// The text of its `name`, which is among the options of a kind, or in the item itself.
+    name: Option<String>,
+}
+
+impl Labels {
+    fn of(item: &Node) -> Self {
+        match &item.value {
+            Value::Scalar { text, .. } => Self { kind: Some(text.to_string()), name: None },
+            Value::Mapping(entries) => match entries.as_slice() {
+                [(kind, options)] if &*kind.value != "name" => {
+                    Self { kind: Some(kind.value.to_string()), name: name_in(options) }
+                }
+                _ => Self { kind: None, name: name_in(item) },
+            },
+            Value::Sequence(_) => Self { kind: None, name: None },
+        }
     }
+
+    fn all(&self) -> impl Iterator<Item = &str> {
+        self.kind.iter().chain(&self.name).map(String::as_str)
+    }
+}
+
+/// The text of a mapping's `name`.
+fn name_in(node: &Node) -> Option<String> {
+    let Value::Mapping(entries) = &node.value else { return None };
+    let name = entries.iter().find(|(key, _)| &*key.value == "name")?;
+    name.1.text().map(ToString::to_string)
 }

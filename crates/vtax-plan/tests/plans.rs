@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::{
-    EnvironmentKind, Load, MeasureKind, PathKind, Plan, Ready, ServiceKind, TrialKind, TrialOrder, Workload,
+    BesideLoad, EnvironmentKind, Load, MeasureKind, PathKind, Plan, Ready, ServiceKind, TrialKind,
+    TrialOrder, Workload,
 };
 use vtax_plan::{PlanErrors, load, parse};
-use vtax_units::{BitRate, Bytes, Nanos, Share};
+use vtax_units::{BitRate, Bytes, Nanos, Rate, Share};
 
 const NONE: &[&str] = &[];
 
@@ -472,6 +473,33 @@ fn a_list_makes_cells_and_labels() {
     assert_eq!(cell.parameters.len(), 3);
 }
 
+/// A path has a `rate`, and users of desktops have one: neither hides the other.
+#[test]
+fn options_of_the_same_name_have_names_of_their_own() {
+    let text = "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: tigervnc\n\
+                paths:\n  - gigabit: {rate: [100mbit, 1gbit]}\n  - gigabit: {name: one, rate: 1gbit}\n\
+                workload: {desktop: {rate: [2/s, 4/s]}}\nmeasure: [{latency: {load: 8/s}}]\n";
+    let plan = ok(text);
+    let told: Vec<String> = plan
+        .cells
+        .iter()
+        .map(|cell| cell.parameters.iter().map(|(key, value)| format!("{key}={value} ")).collect())
+        .collect();
+    let expected = [
+        "path.rate=100mbit rate=2/s ",
+        "path.rate=100mbit rate=4/s ",
+        "path.rate=1gbit rate=2/s ",
+        "path.rate=1gbit rate=4/s ",
+        "rate=2/s ",
+        "rate=4/s ",
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(plan.cells[0].id, "native.gigabit.tigervnc.rate-100mbit.rate-2-s");
+    // Alone it has its plain name.
+    let alone = ok(&text.replace("[2/s, 4/s]", "2/s"));
+    assert_eq!(alone.cells[0].parameters["rate"], "100mbit");
+}
+
 #[test]
 fn ids_stay_apart_where_values_look_alike() {
     let command = ("services: http", "services: {command: {name: http, run: [a], port: 1}}");
@@ -587,6 +615,30 @@ fn overrides_change_the_tree() {
     let plan = set(&["measure.capacity.step=300ms", "measure.1.latency.duration=3s"]);
     let MeasureKind::Capacity(capacity) = &plan.measures[0].kind else { panic!("not capacity") };
     assert_eq!(capacity.step, Nanos::from_millis(300));
+}
+
+/// Items that are no `kind: {options}` are found by their `name`.
+#[test]
+fn overrides_find_items_by_name() {
+    let file = repository().join("plans/neighbour-disk.yaml");
+    let load_of = |systems: usize, set: &str| {
+        let plan = load(&file, &[set]).unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+        let systems = ["quiet", "disk"][systems];
+        let cell = plan.cells.iter().find(|cell| cell.systems.name == systems).unwrap();
+        cell.systems.beside[0].load
+    };
+    assert_eq!(load_of(1, "systems.disk.beside.load=20/s"), BesideLoad::Rate(Rate(20.0)));
+    assert_eq!(load_of(0, "systems.disk.beside.load=20/s"), BesideLoad::Idle);
+    assert_eq!(load_of(1, "systems.1.beside.load=20/s"), BesideLoad::Rate(Rate(20.0)));
+    let refused = |set: &str| load(&file, &[set]).expect_err("refused").to_text(false);
+    let unknown = refused("systems.dist.beside.load=20/s");
+    assert!(unknown.contains("no item of this list is `dist`"), "{unknown}");
+    assert!(unknown.contains("did you mean `disk`?") && unknown.contains("`quiet` and `disk`"), "{unknown}");
+    // Steps have neither a kind nor a name.
+    let steps = "workload={http: {requests: [{target: /bytes/1, weight: 1}, {target: /bytes/2, weight: 2}]}}";
+    let text = plan_with(&[]);
+    let nameless = errors_with(text.as_bytes(), &[steps, "workload.http.requests.target.weight=3"]);
+    assert!(nameless[0].contains("its items have no names: pick one by its place"), "{nameless:?}");
 }
 
 #[test]

@@ -66,6 +66,43 @@ fn the_schema_refuses_what_the_reader_refuses() {
     }
 }
 
+/// The cut of a network test is a time; that of a fault is what is cut.
+#[test]
+fn each_kind_of_cut_has_a_schema_of_its_own() {
+    let schema = vtax_plan::schema();
+    let plan = |measure: Value| {
+        json!({
+            "vtax": 1, "name": "t", "baseline": "native", "environments": "native", "services": "peer",
+            "workload": {"tcp": {}}, "measure": [measure]
+        })
+    };
+    let network = |cut: Value| plan(json!({"network": {"cut": cut}}));
+    let failover = |cut: Value| plan(json!({"failover": {"faults": [{"at": "2s", "cut": cut}]}}));
+    for good in [
+        network(json!({"at": "2s"})),
+        network(json!({"at": "2s", "lasting": "1s"})),
+        network(json!("2s")),
+        failover(json!("path")),
+    ] {
+        validate(&schema, &schema, &good).unwrap_or_else(|error| panic!("{good}: {error}"));
+    }
+    for bad in [network(json!({"lasting": "1s"})), failover(json!("2s")), failover(json!({"at": "2s"}))] {
+        assert!(validate(&schema, &schema, &bad).is_err(), "{bad} passes");
+    }
+}
+
+/// Of two types that want the same name the second gets a number.
+#[test]
+fn no_two_types_share_a_name() {
+    let schema = vtax_plan::schema();
+    let definitions = schema["$defs"].as_object().unwrap();
+    assert!(definitions.len() > 100, "{}", definitions.len());
+    for name in definitions.keys() {
+        let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        assert!(base == name || !definitions.contains_key(base), "two types are called `{base}`");
+    }
+}
+
 #[test]
 fn every_key_is_described() {
     fn walk(at: &str, schema: &Value) {

@@ -25,7 +25,7 @@ pub use figures::{Cell, Experiment, Figure, State};
 pub use found::{Change, Conclusion, FoundClaim, Host, Reproduction, reproduce};
 pub use judge::{Judged, Step, Way, Word, judge};
 pub use load::{Loaded, MAX_BYTES, StudyError, open, open_folder};
-pub use matching::misfits;
+pub use matching::{misfits, misfits_as_published};
 pub use model::*;
 pub use quantity::Quantity;
 pub use rules::{Case, Outcome, RuleFound, rules};

@@ -54,6 +54,30 @@ pub fn misfits(
     plan: &Plan,
     is_metric: &dyn Fn(&str) -> bool,
 ) -> Vec<String> {
+    misfits_of(study, experiment, mode, plan, &[false, true], is_metric)
+}
+
+/// The same of a plan with the changes that make it run as the study was: it needs only what the study looked at.
+#[must_use]
+pub fn misfits_as_published(
+    study: &Study,
+    experiment: &str,
+    mode: Mode,
+    plan: &Plan,
+    is_metric: &dyn Fn(&str) -> bool,
+) -> Vec<String> {
+    misfits_of(study, experiment, mode, plan, &[true], is_metric)
+}
+
+/// What claims look for and don't find, by the ways to look for it: as the study looked at it, or properly.
+fn misfits_of(
+    study: &Study,
+    experiment: &str,
+    mode: Mode,
+    plan: &Plan,
+    published: &[bool],
+    is_metric: &dyn Fn(&str) -> bool,
+) -> Vec<String> {
     let mut all = BTreeSet::new();
     for claim in &study.claims {
         let Some(test) = claim.test.as_ref().filter(|test| test.experiment == experiment) else { continue };
@@ -62,8 +86,8 @@ pub fn misfits(
         }
         for group in test.all_groups().iter().filter(|group| in_mode(&group.modes, mode)) {
             for point in points_in(group, mode) {
-                for published in [false, true] {
-                    let selector = test.selector(group, point, mode, published);
+                for published in published {
+                    let selector = test.selector(group, point, mode, *published);
                     if let Some(why) = misfit(&selector, plan, is_metric) {
                         all.insert(format!("claim `{}`, `{}`: {why}", claim.id, point.name));
                     }

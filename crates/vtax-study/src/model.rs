@@ -191,6 +191,13 @@ impl ExperimentPlan {
             Mode::Full => &self.full,
         }
     }
+
+    /// What changes in its plan where it is run as the study was, as `vtax run --set` has it.
+    #[must_use]
+    pub fn published_sets(&self) -> Vec<String> {
+        let trials = format!("repeat={}", self.trials);
+        [trials].into_iter().chain(self.as_published.iter().cloned()).collect()
+    }
 }
 
 /// Where something is known from.

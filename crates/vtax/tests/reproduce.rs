@@ -108,6 +108,30 @@ fn a_study_of_ones_own_is_checked() {
     expect(&vtax(&["check", name]), 2, &["is a directory, and no study", &plan]);
 }
 
+/// Runs as published come last, hours after the others: what is wrong with them is told before anything is run.
+#[test]
+fn what_is_wrong_as_published_is_told_first() {
+    let folder = tempfile::tempdir().expect("a directory");
+    mine(folder.path());
+    let published = |set: &str| {
+        let told = format!("trials_from: told, as_published: [{set}]}}");
+        std::fs::write(folder.path().join("claims.yaml"), STUDY.replace("trials_from: told}", &told))
+            .expect("written");
+    };
+    let name = folder.path().to_str().expect("UTF-8");
+    let out = folder.path().join("out");
+    let reproduce = || vtax(&["reproduce", name, "--as-published", "--out", out.to_str().expect("UTF-8")]);
+    published("measure.latency.duratoin=1s");
+    let words = ["duratoin", "did you mean `duration`?"];
+    expect(&vtax(&["check", name]), 2, &words);
+    expect(&reproduce(), 2, &words);
+    assert!(!out.exists(), "something was begun");
+    published("environments=native");
+    expect(&vtax(&["check", name]), 2, &["as published: claim `same`, `other`", "no such cell"]);
+    published("measure.latency.duration=300ms");
+    expect(&vtax(&["check", name]), 0, &["mine: 1 item, 2 claims"]);
+}
+
 #[test]
 fn a_report_of_nothing_says_what_was_not_run() {
     let folder = tempfile::tempdir().expect("a directory");

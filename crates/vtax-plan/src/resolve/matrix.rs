@@ -1,6 +1,6 @@
 //! The matrix: every combination as a cell, and which cell it is compared with.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::variants::{MAX_CELLS, Named, Variant, Variants, slug, too_many};
 use crate::cards;
@@ -53,6 +53,7 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
     let mut cells = Vec::with_capacity(count);
     let mut keys = Vec::with_capacity(count);
     let mut ids = Ids::default();
+    let varied = Varied::of(parts);
     let mut left_out = Vec::new();
     for (s, service) in all(&parts.services) {
         for (p, path) in all(&parts.paths) {
@@ -69,7 +70,8 @@ pub(super) fn cells(parts: &Parts<'_>, services_span: Span, report: &mut Report)
                             continue;
                         }
                         keys.push(key);
-                        cells.push(cell((environment, path, service), workload, &systems.value, &mut ids));
+                        let chosen = (environment, path, service, workload);
+                        cells.push(cell(chosen, &systems.value, &varied, &mut ids));
                     }
                 }
             }
@@ -106,15 +108,20 @@ fn is_too_large(parts: &Parts<'_>, count: usize, services_span: Span, report: &m
     false
 }
 
+/// What a combination is made of, but for the systems beside its service's.
+type Chosen<'a> =
+    (&'a Variant<Environment>, &'a Variant<NetPath>, &'a Variant<Service>, &'a Variant<Workload>);
+
 /// A combination as a cell that isn't compared with any yet.
 fn cell(
-    (environment, path, service): (&Variant<Environment>, &Variant<NetPath>, &Variant<Service>),
-    workload: &Variant<Workload>,
+    (environment, path, service, workload): Chosen<'_>,
     systems: &Systems,
+    varied: &Varied,
     ids: &mut Ids,
 ) -> Cell {
-    let named = [&environment.parameters, &path.parameters, &service.parameters];
-    let parameters: Vec<_> = named.into_iter().chain([&workload.parameters]).flatten().cloned().collect();
+    let own: [Parameters<'_>; PARTS.len()] =
+        [&environment.parameters, &path.parameters, &service.parameters, &workload.parameters];
+    let parameters: Vec<_> = own.into_iter().flatten().cloned().collect();
     let names = [&environment.value.name, &path.value.name, &service.value.name, &systems.name];
     Cell {
         id: ids.make(&names, &parameters),
@@ -126,9 +133,48 @@ fn cell(
         },
         workload: workload.value.clone(),
         systems: systems.clone(),
-        parameters: parameters.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
+        parameters: varied.named(own),
         baseline: None,
     }
+}
+
+/// Name and value as written of what varies of a part.
+type Parameters<'a> = &'a [(&'static str, String)];
+
+/// The parts of a cell whose options may vary.
+const PARTS: [&str; 4] = ["environment", "path", "service", "workload"];
+
+/// The keys that vary in the plan, by the part that has them.
+struct Varied([BTreeSet<&'static str>; PARTS.len()]);
+
+impl Varied {
+    fn of(parts: &Parts<'_>) -> Self {
+        Self([
+            keys(all(&parts.environments).map(|(_, variant)| variant)),
+            keys(all(&parts.paths).map(|(_, variant)| variant)),
+            keys(all(&parts.services).map(|(_, variant)| variant)),
+            keys(parts.workloads.0.iter()),
+        ])
+    }
+
+    /// The parameters of a cell's parts under names of their own: of two parts that vary a key of the same name the later
+    /// one has the plain name in all cells of the plan, and the other's begins with its part, such as `path.rate`.
+    fn named(&self, own: [Parameters<'_>; PARTS.len()]) -> BTreeMap<String, String> {
+        let mut named = BTreeMap::new();
+        for (part, parameters) in own.into_iter().enumerate() {
+            for (key, value) in parameters {
+                let is_taken = self.0.iter().skip(part + 1).any(|later| later.contains(key));
+                let name = if is_taken { format!("{}.{key}", PARTS[part]) } else { (*key).to_owned() };
+                named.insert(name, value.clone());
+            }
+        }
+        named
+    }
+}
+
+/// The keys that vary among these.
+fn keys<'v, T: 'v>(variants: impl Iterator<Item = &'v Variant<T>>) -> BTreeSet<&'static str> {
+    variants.flat_map(|variant| &variant.parameters).map(|(key, _)| *key).collect()
 }
 
 /// Reports that nothing is left, or something that is compared with nothing.

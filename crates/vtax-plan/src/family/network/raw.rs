@@ -141,11 +141,11 @@ raw! {
         /// Count the bytes a third time, from a packet capture on the client's side.
         default capture: bool = "false",
         /// Cut the path in the middle of each test.
-        optional cut: CutRaw,
+        optional cut: PathCutRaw,
     }
 
     /// An interruption of the path.
-    struct CutRaw = "`cut`", short [Nanos; at] {
+    struct PathCutRaw = "`cut`", short [Nanos; at] {
         /// When, from the start of the counted time of each test.
         required at: Nanos,
         /// How long; without it, until the test has ended.
@@ -199,6 +199,10 @@ macro_rules! value_or_word {
         impl JsonSchema for $name {
             fn schema_name() -> Cow<'static, str> {
                 stringify!($name).trim_end_matches("Raw").into()
+            }
+
+            fn schema_id() -> Cow<'static, str> {
+                concat!(module_path!(), "::", stringify!($name)).into()
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use vtax_report::study::is_metric;
-use vtax_study::{Mode, misfits, open_folder, rules};
+use vtax_study::{Mode, misfits, misfits_as_published, open_folder, rules};
 use vtax_units::counted;
 
+use super::plan_of;
 use crate::cmd::welcome::{entries, is_plan};
 use crate::exit::{Classify, Exit, Outcome};
 use crate::out;
@@ -31,13 +32,16 @@ pub(crate) fn check(path: &Path) -> Outcome {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let loaded = open_folder(folder)?;
     let study = &loaded.study;
-    let mut wrong = Vec::new();
+    let mut wrong: Vec<String> = Vec::new();
     for experiment in &study.experiments {
         for mode in [Mode::Quick, Mode::Full] {
             let file = experiment.plan(mode);
-            let text = loaded.plan(file)?;
-            let plan = vtax_plan::parse(file, text.as_bytes(), &[] as &[&str])?;
+            let plan = plan_of(&loaded, file, &[])?;
             wrong.extend(misfits(study, &experiment.id, mode, &plan, &is_metric));
+            let published = plan_of(&loaded, file, &experiment.published_sets())?;
+            let lacking = misfits_as_published(study, &experiment.id, mode, &published, &is_metric);
+            let new = lacking.into_iter().filter(|what| !wrong.contains(what)).collect::<Vec<_>>();
+            wrong.extend(new.into_iter().map(|what| format!("as published: {what}")));
         }
     }
     if !wrong.is_empty() {

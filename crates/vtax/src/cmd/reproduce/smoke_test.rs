@@ -6,9 +6,9 @@ use anyhow::Context;
 use vtax_sys::clock::unix_ms;
 use vtax_sys::signals::SignalFd;
 
+use super::Job;
 use super::child::{ChildExit, vtax};
 use super::work::say;
-use super::{Job, plan_of};
 use crate::cmd::run::shell_word;
 use crate::exit::{Classify, Exit, Outcome};
 use crate::front::ENDING;
@@ -18,12 +18,12 @@ use crate::time::timestamp;
 impl Job {
     /// Smoke tests of the experiments that are to be run; [`Exit::Failed`] where one of them fails.
     pub(super) fn smoke_test(&self) -> Outcome {
+        self.check_plans()?;
         let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
         let place = self.directory.join(format!("smoke-tests-{}", timestamp(unix_ms())));
         vtax_store::create_directory(&place)?;
         let (mut text, mut fails) = (String::from("\nsmoke tests\n"), false);
         for experiment in self.experiments() {
-            plan_of(&self.loaded, experiment.plan(self.mode), &[])?;
             let plan = self.write_plan(experiment)?;
             let directory = place.join(&experiment.id);
             say(&format!("{}: {}", experiment.id, experiment.title));

@@ -46,12 +46,10 @@ type Failures = BTreeMap<String, String>;
 impl Job {
     /// Runs what isn't there yet.
     pub(super) fn work(&self) -> Result<WorkEnd, Failure> {
+        self.check_plans()?;
         let signals = SignalFd::new(&ENDING).context("receive signals").host_cannot()?;
         let mut failures = self.failures();
-        for as_published in [false, true] {
-            if as_published && !self.as_published {
-                continue;
-            }
+        for as_published in self.passes() {
             for experiment in self.experiments() {
                 let end = self.run(experiment, as_published, &signals, &mut failures)?;
                 self.write_failures(&failures)?;
@@ -62,6 +60,22 @@ impl Job {
             }
         }
         Ok(WorkEnd::Finished)
+    }
+
+    /// The experiments are run once, and once more as published where that was asked for.
+    fn passes(&self) -> impl Iterator<Item = bool> {
+        [false, true].into_iter().take(if self.as_published { 2 } else { 1 })
+    }
+
+    /// Refuses a plan that is wrong before anything is run: the last one would be read hours after the first.
+    pub(super) fn check_plans(&self) -> Result<(), Failure> {
+        for as_published in self.passes() {
+            for experiment in self.experiments() {
+                let sets = sets_of(experiment, as_published);
+                plan_of(&self.loaded, experiment.plan(self.mode), &sets)?;
+            }
+        }
+        Ok(())
     }
 
     /// The command that goes on with this.
@@ -102,9 +116,7 @@ impl Job {
             }
             _ => {}
         }
-        let sets = if as_published { published_sets(experiment) } else { Vec::new() };
-        // What is wrong with it is told before a process is started for it.
-        plan_of(&self.loaded, experiment.plan(self.mode), &sets)?;
+        let sets = sets_of(experiment, as_published);
         let plan = self.write_plan(experiment)?;
         say(&format!("{key}: {}", experiment.title));
         let mut arguments: Vec<OsString> = vec!["run".into()];
@@ -196,10 +208,9 @@ fn read(directory: &Path) -> Result<Option<Report>, Failure> {
     }
 }
 
-/// What changes in a plan that is run as the study ran it.
-fn published_sets(experiment: &ExperimentPlan) -> Vec<String> {
-    let trials = format!("repeat={}", experiment.trials);
-    [trials].into_iter().chain(experiment.as_published.iter().cloned()).collect()
+/// What changes in an experiment's plan.
+fn sets_of(experiment: &ExperimentPlan, as_published: bool) -> Vec<String> {
+    if as_published { experiment.published_sets() } else { Vec::new() }
 }
 
 /// Tells how far the work is, beside the results. Titles and names in it are a study's.
