@@ -21,7 +21,8 @@ baseline=${VTAX_BASELINE:?name the directory of the baseline\'s run}
 tax=${VTAX_MAX_TAX:-10%}
 out=${VTAX_OUT:-vtax-gate}
 
-if [ "$baseline" = "$out/run" ]; then
+# However they are spelled.
+if [ "$baseline" = "$out/run" ] || [ "$baseline" -ef "$out/run" ]; then
     echo "gate: VTAX_BASELINE and the change's run can't be the same directory, $baseline" >&2
     exit 2
 fi

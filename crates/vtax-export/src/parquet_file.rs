@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +22,9 @@ use crate::identity::run_id;
 
 /// Version of the columns (docs/formats.md).
 pub const FIGURES_VERSION: u32 = 1;
+
+/// So many links may lead to one another, as the kernel has it.
+const LINKS_MAX: usize = 40;
 
 /// Every column may be empty: that is simpler to write, and readers don't care.
 const SCHEMA: &str = "message figures {
@@ -56,7 +59,7 @@ enum Column {
     Bool(Vec<Option<bool>>),
 }
 
-/// A Parquet file that runs are added to. What was there before stays until it is finished.
+/// A Parquet file that runs are added to. What was there before stays until it is finished, where it can be replaced.
 pub struct ParquetFile {
     path: PathBuf,
     /// `None` where it is written in place.
@@ -78,18 +81,20 @@ struct Part {
 }
 
 impl Part {
-    /// An empty one beside a file, which may be there already or not; `None` beside what isn't a file: a pipe or a device has no
-    /// place that another could take.
+    /// An empty one beside a file, which may be there already or not; `None` where a file that is there must be written in place, as
+    /// its directory takes no other, and beside what isn't a file: a pipe or a device has no place that another could take.
     fn beside(path: &Path) -> io::Result<Option<(Self, File)>> {
-        // A link stays one.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let target = led_to(path)?;
         let before = fs::metadata(&target).ok();
         if before.as_ref().is_some_and(|before| !before.is_file()) {
             return Ok(None);
         }
         let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path = target.with_file_name(format!(".{name}.{}.part", std::process::id()));
-        let file = File::create_new(&path)?;
+        let file = match File::create_new(&path) {
+            Err(error) if before.is_some() && takes_no_other(error.kind()) => return Ok(None),
+            made => made?,
+        };
         let part = Self { path, target };
         if let Some(before) = before {
             file.set_permissions(before.permissions())?;
@@ -98,8 +103,45 @@ impl Part {
     }
 
     fn finish(self) -> io::Result<()> {
-        fs::rename(&self.path, &self.target)
+        match fs::rename(&self.path, &self.target) {
+            Err(error) if keeps_its_place(error.kind()) => self.copy(),
+            renamed => renamed,
+        }
     }
+
+    /// Copies it into the other, which stays the file it is.
+    fn copy(&self) -> io::Result<()> {
+        let (mut from, mut to) = (File::open(&self.path)?, File::create(&self.target)?);
+        io::copy(&mut from, &mut to)?;
+        to.sync_all()
+    }
+}
+
+/// Where a path's links lead, also where nothing is there yet: a link stays one.
+fn led_to(path: &Path) -> io::Result<PathBuf> {
+    if let Ok(target) = fs::canonicalize(path) {
+        return Ok(target);
+    }
+    let mut here = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&here) {
+            Ok(next) => here = here.parent().unwrap_or(Path::new("")).join(next),
+            Err(_) => return Ok(here),
+        }
+    }
+    // The kernel tells that they lead nowhere.
+    fs::metadata(path).map(|_| here)
+}
+
+/// Nothing can be made in a directory, though a file in it may well be writable.
+fn takes_no_other(error: ErrorKind) -> bool {
+    matches!(error, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+}
+
+/// A file that can't be replaced, though it may well be writable: a file system is mounted on it, or it is another user's in a
+/// directory that all share.
+fn keeps_its_place(error: ErrorKind) -> bool {
+    matches!(error, ErrorKind::ResourceBusy | ErrorKind::CrossesDevices | ErrorKind::PermissionDenied)
 }
 
 impl Drop for Part {
@@ -110,8 +152,8 @@ impl Drop for Part {
 }
 
 impl ParquetFile {
-    /// Begins the file. What is there is replaced when it is finished, and stays as it is otherwise; a pipe or a device is written to
-    /// at once.
+    /// Begins the file. What is there is replaced when it is finished, and stays as it is otherwise; a pipe, a device, or a file in a
+    /// directory that takes no other is written to at once.
     ///
     /// # Errors
     ///
@@ -260,4 +302,40 @@ fn put(column: &Column, writer: &mut ColumnWriter<'_>) -> Result<(), ParquetErro
 fn present<T: Clone>(all: &[Option<T>]) -> (Vec<T>, Vec<i16>) {
     let values = all.iter().flatten().cloned().collect();
     (values, all.iter().map(|value| i16::from(value.is_some())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    /// The kernel's numbers: those tests that run as root are refused nothing.
+    #[test]
+    fn what_can_be_written_but_not_replaced_is_told_apart() {
+        let kind = |number| io::Error::from_raw_os_error(number).kind();
+        let (eperm, enoent, eacces, ebusy, exdev, enospc, erofs) = (1, 2, 13, 16, 18, 28, 30);
+        let made = [eperm, eacces, erofs, enoent, enospc, ebusy].map(|number| takes_no_other(kind(number)));
+        assert_eq!(made, [true, true, true, false, false, false]);
+        let renamed = [eperm, eacces, ebusy, exdev, enoent, enospc, erofs];
+        let renamed = renamed.map(|number| keeps_its_place(kind(number)));
+        assert_eq!(renamed, [true, true, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_is_filled() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("figures.parquet");
+        fs::write(&path, "of before, and longer").unwrap();
+        let number = fs::metadata(&path).unwrap().ino();
+        let (part, _) = Part::beside(&path).unwrap().unwrap();
+        fs::write(&part.path, "of now").unwrap();
+        part.copy().unwrap();
+        drop(part);
+        assert_eq!(
+            (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().ino()),
+            (b"of now".to_vec(), number)
+        );
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
 }

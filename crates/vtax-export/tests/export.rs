@@ -76,6 +76,26 @@ fn what_was_there_stays_until_a_parquet_file_is_whole() {
     assert!(error.is_bad_input(), "{error}");
 }
 
+/// The link was replaced by the file.
+#[test]
+fn a_link_to_what_is_not_there_yet_stays_one() {
+    use std::os::unix::fs::symlink;
+    let dir = tempfile::tempdir().unwrap();
+    let [link, second, target] =
+        ["link", "second", "place/figures.parquet"].map(|name| dir.path().join(name));
+    std::fs::create_dir(dir.path().join("place")).unwrap();
+    symlink("second", &link).unwrap();
+    symlink("place/figures.parquet", &second).unwrap();
+    drop(ParquetFile::create(&link).unwrap());
+    assert!(!target.exists() && std::fs::read_dir(dir.path().join("place")).unwrap().count() == 0);
+    ParquetFile::create(&link).unwrap().finish().unwrap();
+    assert!(link.is_symlink() && second.is_symlink());
+    assert!(std::fs::read(&target).unwrap().starts_with(b"PAR1"));
+    let ring = dir.path().join("ring");
+    symlink("ring", &ring).unwrap();
+    assert!(ParquetFile::create(&ring).is_err() && ring.is_symlink());
+}
+
 #[test]
 fn otlp_has_a_point_for_each_figure_and_a_span_for_each_trial() {
     let dir = tempfile::tempdir().unwrap();

@@ -555,6 +555,7 @@ fn provenance(options: &Options) -> Provenance {
             distribution: "Debian GNU/Linux 12 (bookworm)".to_owned(),
             cpu_model: "Example CPU @ 2.60GHz".to_owned(),
             cpus: 2,
+            cpu_quota: None,
             threads_per_core: Some(2),
             memory_bytes: 24 << 30,
             load_average: Some([0.42, 0.61, 0.55]),

@@ -69,19 +69,15 @@ pub fn allocate(allowed: &CpuSet, budget: &Budget, siblings: impl Fn(usize) -> C
 
 /// What a quota of CPU time does to a run; `None` where there is none.
 pub(crate) fn quota_note() -> Option<String> {
-    // The smaller of what affinity and a quota leave, in whole CPUs.
-    let time = std::thread::available_parallelism().ok()?;
-    throttled(time.get(), sched::allowed_cpus().ok()?.len())
+    sched::cpu_quota().map(|quota| throttled(quota, sched::allowed_cpu_count()))
 }
 
-fn throttled(time: usize, allowed: usize) -> Option<String> {
-    (time < allowed).then(|| {
-        format!(
-            "a CPU quota gives vtax the time of {} while it may run on {allowed}: client and systems under test share \
-             it, and the kernel stops all of them together whenever it is used up",
-            counted(time, "CPU")
-        )
-    })
+fn throttled(quota: u32, allowed: u32) -> String {
+    format!(
+        "a CPU quota gives vtax the time of {} while it may run on {allowed}: client and systems under test share it, and \
+         the kernel stops all of them together whenever it is used up",
+        counted(quota as usize, "CPU")
+    )
 }
 
 impl Allocation {
@@ -214,10 +210,9 @@ mod tests {
 
     #[test]
     fn a_quota_of_cpu_time_is_told_where_there_is_one() {
-        assert_eq!(throttled(4, 4), None);
-        let told = throttled(1, 4).unwrap();
-        assert!(told.contains("the time of 1 CPU while it may run on 4"), "{told}");
-        assert!(throttled(2, 4).unwrap().contains("2 CPUs"));
+        assert!(throttled(1, 4).contains("the time of 1 CPU while it may run on 4"));
+        assert!(throttled(2, 4).contains("2 CPUs"));
+        assert_eq!(quota_note().is_some(), sched::cpu_quota().is_some());
     }
 
     fn alone(cpu: usize) -> CpuSet {

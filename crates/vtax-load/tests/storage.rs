@@ -207,6 +207,32 @@ fn what_was_refused_is_there_after_the_load() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
+/// Their data file was empty: the next load took them for somebody else's.
+#[test]
+fn small_files_that_were_kept_are_its_own() {
+    for engine in engines() {
+        for (first, next) in [
+            (StorageOperation::Create, StorageOperation::Read),
+            (StorageOperation::List, StorageOperation::Create),
+        ] {
+            let of = |operation: StorageOperation| {
+                let mut step = step(engine, operation);
+                if operation.of_names() {
+                    step.shape.file = Bytes(RECORD);
+                }
+                step
+            };
+            let directory = directory();
+            let keeping = StorageSpec { keep: true, ..spec(directory.path()) };
+            assert_eq!(run(&mut StorageSession::open(&keeping).unwrap(), &of(first)).trouble(), None);
+            assert_eq!(fs::read_dir(directory.path().join("vtax-0.d")).unwrap().count(), 20);
+            let result = run(&mut session(directory.path()), &of(next));
+            assert_eq!(result.trouble(), None, "{engine:?}: {first:?}, {next:?}");
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "they were its own to remove");
+        }
+    }
+}
+
 #[test]
 fn two_loads_do_not_work_in_one_place() {
     let directory = directory();

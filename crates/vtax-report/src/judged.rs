@@ -361,12 +361,13 @@ fn drifted(c: &mut Comparison, ratio: &Ratio, drift: Option<Drift>, judgement: &
     let Some(drift) = drift.filter(|_| judgement.interval.is_some()) else { return };
     let middle = f64::midpoint(drift.from, drift.to);
     let judged_by = widened(ratio, judgement.level);
+    // A family may call a difference real that is within the margin. At both ends it has to be one, and no more.
+    let within = judge(&judged_by, margin).verdict == vtax_stats::Verdict::Equivalent;
     let agrees = |end: f64| {
         let there = judged_by.times((end - middle).exp());
         match (judgement.verdict, there.interval) {
-            // A family may call a difference real that is within the margin: at its ends it has to be one, and no more.
-            (vtax_stats::Verdict::Worse, Some((low, _))) if low > 1.0 => true,
-            (vtax_stats::Verdict::Better, Some((_, high))) if high < 1.0 => true,
+            (vtax_stats::Verdict::Worse, Some((low, _))) if within => low > 1.0,
+            (vtax_stats::Verdict::Better, Some((_, high))) if within => high < 1.0,
             (verdict, _) => judge(&there, margin).verdict == verdict,
         }
     };
@@ -719,5 +720,35 @@ repeat: {min: 3, max: 3, trials: duet}
             // From one side of 1 to the other.
             assert_eq!(after(0.08), (Verdict::Inconclusive, Some(Doubt::Drifted)));
         }
+    }
+
+    /// What is worse than the margin allows has to be that from one end of a drift to the other.
+    #[test]
+    fn a_drift_into_the_margin_takes_a_verdict_away() {
+        let rounds = [0, 1, 2, 3, 4, 5, 6, 7];
+        let scatter = [0.0, 1.0, -1.0, 0.5, -0.5, 1.0, 0.0, -1.0];
+        let slow: Vec<f64> = scatter.iter().map(|by: &f64| 106.5 * (0.003 * by).exp()).collect();
+        let fast = vec![100.0; 8];
+        let [slow, fast] = [&slow, &fast].map(|values| Group::in_rounds(values, &rounds));
+        let ratio = vtax_stats::tax(&slow, &fast, Direction::Lower, 1).unwrap();
+        let judged_by = widened(&ratio, 0.01);
+        let judged = judge(&judged_by, 0.05);
+        assert_eq!(judged.verdict, vtax_stats::Verdict::Worse);
+        let judgement = Judgement {
+            verdict: judged.verdict,
+            reason: String::new(),
+            doubt: None,
+            interval: judged_by.interval,
+            level: 0.01,
+        };
+        let after = |moved: f64| {
+            let middle = ratio.tax.ln();
+            let drift = Drift { from: middle - moved / 2.0, to: middle + moved / 2.0 };
+            let mut c = Comparison { verdict: Verdict::Worse, ..Comparison::default() };
+            drifted(&mut c, &ratio, Some(drift), &judgement, 0.05);
+            (c.verdict, c.doubt)
+        };
+        assert_eq!(after(0.01), (Verdict::Worse, None));
+        assert_eq!(after(0.04), (Verdict::Inconclusive, Some(Doubt::Drifted)));
     }
 }

@@ -145,6 +145,7 @@ pub fn host() -> HostFacts {
         distribution: field("/etc/os-release", "PRETTY_NAME", '=').unwrap_or_default(),
         cpu_model: field("/proc/cpuinfo", "model name", ':').unwrap_or_default(),
         cpus: vtax_sys::sched::allowed_cpu_count(),
+        cpu_quota: vtax_sys::sched::cpu_quota(),
         threads_per_core: threads_per_core(),
         memory_bytes: field("/proc/meminfo", "MemTotal", ':')
             .and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok())

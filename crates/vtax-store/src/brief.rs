@@ -8,10 +8,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use vtax_units::shortened;
 
+use crate::record::{InvalidReason, TrialRecord};
 use crate::run::{damaged, from_yaml};
 use crate::summary::Verdict;
 use crate::validity::Validity;
-use crate::{JournalTail, StoreError, files, tail};
+use crate::{JournalLine, JournalTail, Pairs, StoreError, files, tail};
 
 /// Largest provenance and plan read for a brief, in bytes.
 const SMALL: u64 = 4 << 20;
@@ -228,13 +229,28 @@ fn judged_so_far(run: &Path) -> Result<Judged, StoreError> {
     let named: Named = from_yaml(&text).map_err(|e| damaged(&path, &e))?;
     let mut judged = Judged { plan: named.name, ..Judged::default() };
     let mut journal = JournalTail::after(run, 0);
+    let mut pairs = Pairs::default();
+    let counted = |trial: TrialRecord| OneTrial { valid: trial.validity == Validity::Valid };
     loop {
         let lines = journal.read()?;
         if lines.is_empty() {
+            judged.trials.extend(pairs.end().map(counted));
             return Ok(judged);
         }
-        let ended = lines.iter().filter(|line| line.event == "trial-ended");
-        judged.trials.extend(ended.map(|line| OneTrial { valid: line.validity == Some(Validity::Valid) }));
+        for line in lines.into_iter().filter(|line| line.event == "trial-ended") {
+            judged.trials.extend(pairs.take(trial_of(line)).into_iter().map(counted));
+        }
+    }
+}
+
+/// As much of a trial as its line says that tells whether it counts.
+fn trial_of(line: JournalLine) -> TrialRecord {
+    let unknown = || Validity::Invalid { reason: InvalidReason::MeasureFailed, detail: String::new() };
+    TrialRecord {
+        index: line.index,
+        partner: line.partner,
+        validity: line.validity.unwrap_or_else(unknown),
+        ..TrialRecord::default()
     }
 }
 

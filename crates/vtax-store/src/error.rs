@@ -87,10 +87,17 @@ pub enum StoreError {
     },
 }
 
-/// What else can be done with a directory that isn't empty: go on with the run in it, where there is one, or one for each host.
+/// What else can be done with a directory that isn't empty: go on with the run in it, where there is one that isn't a smoke test, or one
+/// for each host.
 fn or_resume(path: &Path) -> &'static str {
     let holds = |file: &str| path.join(file).exists();
-    if holds("journal.jsonl") || holds(HOSTS_FILE) { ", or continue the run in it with --resume" } else { "" }
+    let is_smoke_test =
+        || crate::RunDir::open(path).and_then(|run| run.plan()).is_ok_and(|p| vtax_plan::is_smoke_test(&p));
+    if (holds("journal.jsonl") && !is_smoke_test()) || holds(HOSTS_FILE) {
+        ", or continue the run in it with --resume"
+    } else {
+        ""
+    }
 }
 
 impl StoreError {

@@ -67,6 +67,9 @@ pub struct HostFacts {
     pub cpu_model: String,
     /// CPUs this process may use.
     pub cpus: u32,
+    /// CPUs whose time a quota leaves, where these are fewer than may be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_quota: Option<u32>,
     /// Threads per core, where known; above 1 neighbours share a core.
     pub threads_per_core: Option<u32>,
     /// Memory in bytes.

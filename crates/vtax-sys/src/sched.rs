@@ -37,6 +37,15 @@ pub fn allowed_cpu_count() -> u32 {
     allowed_cpus().map_or(1, |cpus| cpus.len().max(1) as u32)
 }
 
+/// CPUs whose time a quota leaves to this process (`cpu.max` of a control group, in v1 `cpu.cfs_quota_us`), in whole CPUs; `None` where it
+/// has the time of all that it may run on.
+#[must_use]
+pub fn cpu_quota() -> Option<u32> {
+    // The smaller of what affinity and a quota leave.
+    let time = u32::try_from(std::thread::available_parallelism().ok()?.get()).ok()?;
+    (time < allowed_cpu_count()).then_some(time)
+}
+
 /// Binds this thread, and those it starts from now on, to `cpus`.
 ///
 /// # Errors

@@ -222,7 +222,7 @@ pub(crate) const MITIGATIONS_OFF: &str = "mitigations=off";
 
 /// Words of a kernel's command line that switch mitigations of CPU faults (the kernel's
 /// `Documentation/admin-guide/kernel-parameters.txt`): in full, or up to the value.
-const MITIGATIONS: [&str; 18] = [
+const MITIGATIONS: [&str; 23] = [
     "mitigations=",
     "nopti",
     "pti=",
@@ -241,6 +241,11 @@ const MITIGATIONS: [&str; 18] = [
     "gather_data_sampling=",
     "spec_rstack_overflow=",
     "reg_file_data_sampling=",
+    "spectre_bhi=",
+    "indirect_target_selection=",
+    "tsa=",
+    "vmscape=",
+    "l1d_flush=",
 ];
 
 /// No more of them are taken over: a guest's command line has an end, too.

@@ -1,7 +1,7 @@
 //! The first minute: what a newcomer types, what packages install, and the gate for CI.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -75,8 +75,8 @@ fn a_first_plan_is_written_accepted_and_never_overwritten() {
         assert!(!new.exists());
     };
     refused(&["--run", "ngnix"], "`ngnix` is no program here");
-    refused(&["--service", "sip", "--p99", "5ms"], "--p99 is a limit");
-    refused(&["--ask", "latency", "--p99", "5ms"], "--p99 is a limit");
+    refused(&["--service", "sip", "--p99", "5ms"], "--p99 limits a search");
+    refused(&["--ask", "latency", "--p99", "5ms"], "--p99 limits a search");
     refused(&["--service", "http", "--port", "80"], "--port");
     expect(&vtax(&["init", "--name", "a b", name(&directory.path().join("c.yaml"))]), 2, &["error: "]);
 }
@@ -161,11 +161,11 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
         path("measured").display()
     );
     programs::make(&path("vtax"), &program);
-    let gate_of_run = |metrics: &str, ends: &str| {
+    let gate_at = |baseline: PathBuf, metrics: &str, ends: &str| {
         Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/gate.sh"))
             .env("VTAX", path("vtax"))
             .env("VTAX_PLAN", "plan.yaml")
-            .env("VTAX_BASELINE", path("baseline"))
+            .env("VTAX_BASELINE", baseline)
             .env("VTAX_MAX_TAX", "50%")
             .env("VTAX_METRICS", metrics)
             .env("VTAX_OUT", path("out"))
@@ -174,6 +174,7 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
             .output()
             .expect("sh runs")
     };
+    let gate_of_run = |metrics: &str, ends: &str| gate_at(path("baseline"), metrics, ends);
     let gate = |metrics: &str| gate_of_run(metrics, "0");
     // A run of which no trial counts becomes no baseline.
     expect(&gate_of_run("", "3"), 3, &["is no baseline", "remove it and try again"]);
@@ -185,6 +186,11 @@ fn the_gate_makes_a_baseline_passes_what_is_equal_and_says_what_it_compared() {
         expect(&gate("latency_p50, capacity"), 0, &["capacity"]);
         assert!(std::fs::read_to_string(path("out/vtax.xml")).expect("JUnit").contains("<testcase"));
         assert!(std::fs::read_to_string(path("summary.md")).expect("a summary").contains('|'));
+    }
+    // A baseline in the place of the change's run would be removed, however its path is spelled.
+    for spelled in ["out/run", "out/./run/", "baseline/../out/run"] {
+        expect(&gate_at(path(spelled), "capacity", "0"), 2, &["can't be the same directory"]);
+        assert!(path("out/run/journal.jsonl").is_file(), "{spelled}");
     }
     // The exit code is that of the comparison.
     let journal = std::fs::read_to_string(path("baseline/journal.jsonl")).expect("a journal");

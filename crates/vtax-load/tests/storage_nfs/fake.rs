@@ -75,6 +75,8 @@ pub(crate) struct Fake {
     pub(crate) files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     /// Names in the directories of small files.
     pub(crate) names: Arc<Mutex<Vec<String>>>,
+    /// Directories that were to be made.
+    pub(crate) made: Arc<Mutex<Vec<String>>>,
     /// What was to be removed. It stays.
     pub(crate) removed: Arc<Mutex<Vec<String>>>,
     /// What comes next, the last one first; afterwards everything is served.
@@ -101,6 +103,7 @@ impl Fake {
             version,
             files: Arc::default(),
             names: Arc::default(),
+            made: Arc::default(),
             removed: Arc::default(),
             acts: Arc::default(),
             opens: Arc::default(),
@@ -127,6 +130,14 @@ impl Fake {
 
     pub(crate) fn next(&self, acts: &[Act]) {
         self.acts.lock().unwrap().extend(acts.iter().rev());
+    }
+
+    /// Whether there is something of this name; a directory of small files is where some are.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        match name.ends_with(".d") {
+            true => !self.names.lock().unwrap().is_empty(),
+            false => self.files.lock().unwrap().contains_key(name),
+        }
     }
 
     pub(crate) fn verifier(&self) -> [u8; 8] {
@@ -286,6 +297,7 @@ impl Answer {
                 let (_directory, name) = (call.word()?, call.opaque(255)?);
                 let _ = (call.fixed(12)?, call.opaque(64)?);
                 self.here = String::from_utf8_lossy(name).into_owned();
+                fake.made.lock().unwrap().push(self.here.clone());
                 self.change();
                 self.words(&[0]);
             }
@@ -297,7 +309,12 @@ impl Answer {
                 let here = self.here.clone();
                 opaque(&mut self.out, here.as_bytes());
             }
-            15 => self.here = String::from_utf8_lossy(call.opaque(255)?).into_owned(),
+            15 => {
+                self.here = String::from_utf8_lossy(call.opaque(255)?).into_owned();
+                if self.here.starts_with("vtax-") && !fake.has(&self.here) {
+                    return Ok(Err(status::NOENT));
+                }
+            }
             18 => return self.open(fake, call),
             22 => self.here = String::from_utf8_lossy(call.opaque(128)?).into_owned(),
             24 => "root".clone_into(&mut self.here),

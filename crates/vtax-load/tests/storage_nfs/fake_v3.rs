@@ -95,7 +95,7 @@ impl Answer {
     fn of_names_3(&mut self, fake: &Fake, number: u32, call: &mut Reader<'_>) -> Result<Ended, XdrError> {
         let name = String::from_utf8_lossy(call.opaque(255)?).into_owned();
         match number {
-            3 if fake.files.lock().unwrap().contains_key(&name) => {
+            3 if fake.has(&name) => {
                 opaque(&mut self.out, name.as_bytes());
                 self.words(&[0, 0]);
             }
@@ -106,6 +106,8 @@ impl Answer {
                         return Ok(Err(status));
                     }
                     fake.files.lock().unwrap().entry(name.clone()).or_default();
+                } else {
+                    fake.made.lock().unwrap().push(name.clone());
                 }
                 // Of what a server may tell of a new file, nothing but its handle.
                 word(&mut self.out, 1);

@@ -42,6 +42,7 @@ in_both_versions! {
     a_server_that_needs_more_time_to_open_a_file_gets_it,
     a_server_that_is_full_is_told_before_anything_is_written,
     what_was_refused_is_there_after_the_load,
+    small_files_that_were_kept_are_its_own,
     a_sync_of_each_write_is_about_that_write_alone,
     acknowledged_writes_are_there_however_often_the_connection_ends,
     writes_that_a_server_forgets_are_found_out,
@@ -302,10 +303,31 @@ fn what_was_refused_is_there_after_the_load(version: NfsVersion) {
     fake.files.lock().unwrap().insert(file.clone(), b"a letter".to_vec());
     is_refused();
     assert_eq!(fake.files.lock().unwrap()[&file], b"a letter");
+    assert_eq!(fake.files.lock().unwrap().len(), 1, "nothing new is there");
     fake.files.lock().unwrap().clear();
     fake.names.lock().unwrap().push("letter".to_owned());
     is_refused();
+    assert!(fake.files.lock().unwrap().is_empty(), "nothing new is there");
+    assert_eq!(fake.made.lock().unwrap()[..], [] as [String; 0]);
     assert_eq!(fake.removed.lock().unwrap()[..], [] as [String; 0]);
+}
+
+/// Their data file was empty: the next load took them for somebody else's.
+fn small_files_that_were_kept_are_its_own(version: NfsVersion) {
+    let fake = Fake::start(version);
+    let (target, timeout) = (TargetSpec::Nfs(spec(&fake)), Nanos::from_secs(5));
+    let spec = StorageSpec { target, cpus: CpuSet::default(), timeout, seed: 1, keep: true };
+    let run = |operation, file| {
+        let shape = StorageShape { files: 4, ..StorageShape::new(Bytes(file), Bytes(RECORD)) };
+        let step = StorageStep { once: true, ..StorageStep::new(shape, operation, Nanos::from_secs(60)) };
+        StorageSession::open(&spec).unwrap().run_step(&step, &Control::new()).unwrap()
+    };
+    assert_eq!(run(StorageOperation::Create, RECORD).load.counts.ok, 4);
+    assert!(fake.files.lock().unwrap()["vtax-0-0"].starts_with(b"vtaxdata"));
+    fake.names.lock().unwrap().extend(["0", "1", "2", "3"].map(str::to_owned));
+    let read = run(StorageOperation::Read, RECORDS * RECORD);
+    assert_eq!((read.load.counts.ok, read.verified.wrong()), (RECORDS, 0));
+    assert_eq!(fake.removed.lock().unwrap()[..], ["0", "1", "2", "3"], "they were its own to remove");
 }
 
 #[test]

@@ -13,7 +13,8 @@ const TOLERATED: f64 = 2.0;
 /// passed. So a step ends within the limit where R is above C by less than the limit's share of the step.
 fn leeway(capacity: &CapacityMeasure) -> Option<f64> {
     let limit = capacity.limits.p99.into_iter().chain(capacity.limits.p95).min()?;
-    let step = Nanos(capacity.settle.0.saturating_add(capacity.step.0));
+    // At lower rates steps are longer.
+    let step = Nanos(capacity.settle.0.saturating_add(capacity.step_at(capacity.start).0));
     Some(limit.as_secs_f64() / step.as_secs_f64().max(1e-9))
 }
 

@@ -274,12 +274,13 @@ fn machine(sides: Sides<'_>, a: &HostFacts, b: &HostFacts) -> Vec<String> {
 }
 
 /// A machine as far as it moves figures: what each fact is called, and what it is.
-pub(crate) fn machine_facts(h: &HostFacts) -> [(&'static str, String); 7] {
+pub(crate) fn machine_facts(h: &HostFacts) -> [(&'static str, String); 8] {
     let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
     [
         ("CPU", h.cpu_model.clone()),
         ("architecture", h.architecture.clone()),
         ("number of CPUs", h.cpus.to_string()),
+        ("CPUs of a quota", h.cpu_quota.map_or_else(|| "none".to_owned(), |quota| quota.to_string())),
         ("threads per core", h.threads_per_core.map_or_else(|| "unknown".to_owned(), |t| t.to_string())),
         ("kernel", h.kernel.clone()),
         ("virtualization", or(&h.virtualization)),

@@ -153,9 +153,11 @@ const ROWS: [Row; 11] = [
         "Reads during the load that found something else than what was acknowledged last.",
         |s| s.wrong_reads,
     ),
-    ("Uncertain", "Was written last without an acknowledgement, and holds what it may: no fault.", |s| {
-        s.uncertain
-    }),
+    (
+        "Uncertain",
+        "Was written last without an acknowledgement, or after a write that nobody answered and that may come late: what it holds proves nothing.",
+        |s| s.uncertain,
+    ),
 ];
 
 /// What became of the acknowledged writes, by environment; of those that had any.

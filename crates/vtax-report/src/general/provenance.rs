@@ -42,6 +42,9 @@ fn provenance(context: &Context) -> Markup {
     list.put("seed", &p.seed.to_string());
     let h = &p.host;
     list.put("processor", &format!("{}, {} CPUs", h.cpu_model, h.cpus));
+    if let Some(quota) = h.cpu_quota {
+        list.put("CPU quota", &format!("the time of {}", vtax_units::counted(quota as usize, "CPU")));
+    }
     if let Some(threads) = h.threads_per_core.filter(|t| *t > 1) {
         list.put("threads per core", &format!("{threads}: neighbours share a core"));
     }

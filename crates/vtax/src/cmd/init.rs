@@ -13,7 +13,7 @@ use vtax_units::Nanos;
 use self::ask::{Asking, NoAnswer};
 use crate::cmd::files::write_new;
 use crate::cmd::run::shell_word;
-use crate::exit::{Classify, Exit, Outcome};
+use crate::exit::{Classify, Exit, Failure, Outcome};
 use crate::out;
 
 /// Write a first plan: on a terminal five questions are asked, of which each may be answered by an option instead.
@@ -138,12 +138,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let error = anyhow::anyhow!("there is no directory {place}: `mkdir -p {word}` makes it");
         return Err(error).bad_input();
     }
-    if args.p99.is_some() && !args.unasked().uses_p99() {
-        let error = anyhow::anyhow!(
-            "--p99 is a limit of the capacity of services other than sip: leave it out with `--service sip` and `--ask latency`"
-        );
-        return Err(error).bad_input();
-    }
+    args.check_p99(&args.unasked())?;
     let ask = !args.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let draft = if ask {
         let (mut answers, mut questions) = (std::io::stdin().lock(), std::io::stderr().lock());
@@ -162,6 +157,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     } else {
         args.unasked()
     };
+    // The answers may have made it a limit of nothing.
+    args.check_p99(&draft)?;
     let text = draft.text();
     vtax_plan::parse(&file.to_string_lossy(), text.as_bytes(), &[] as &[&str])?;
     write_new(&file, &text)?;
@@ -179,6 +176,17 @@ const P99: Nanos = Nanos::from_millis(50);
 const TIME: Nanos = Nanos::from_secs(600);
 
 impl Args {
+    /// Refuses a limit that nothing has.
+    fn check_p99(&self, draft: &Draft) -> Result<(), Failure> {
+        if self.p99.is_none() || draft.uses_p99() {
+            return Ok(());
+        }
+        let error = anyhow::anyhow!(
+            "--p99 limits a search for the capacity of a service other than sip, and nothing here is one: leave --p99 out"
+        );
+        Err(error).bad_input()
+    }
+
     /// The plan of what was given, with defaults for the rest.
     fn unasked(&self) -> Draft {
         let subject = match (&self.run, self.service) {

@@ -211,14 +211,17 @@ impl Job {
         let host = self.host(scope, groups)?;
         let progress = Progress::new(&self.plan, lines);
         let ended = self.measure(&mut store, host, &stop, &progress);
+        let removes = ended.as_ref().err().is_some_and(|failure| self.measured_nothing(failure));
+        if removes {
+            progress.line("nothing was measured: the run directory is removed again");
+        }
         progress.finish();
         let run = store.run().clone();
         drop(store);
-        let (ended, outcome) = ended.inspect_err(|failure| {
-            if self.measured_nothing(failure) {
-                remove(run.path(), was_there);
-            }
-        })?;
+        if removes {
+            remove(run.path(), was_there);
+        }
+        let (ended, outcome) = ended?;
         Ok(Measured { run, ended, outcome })
     }
 

@@ -467,6 +467,7 @@ pub(super) struct Wrong {
 impl Exchange {
     /// A whole answer has come: what it is worth, and how its session goes on.
     fn answered(&mut self, dialog: &mut Dialog, response: Response) -> Answer {
+        unfold(&mut dialog.head);
         let ready = Arc::clone(&self.ready);
         let request = dialog.session.request(&ready);
         let unsent = dialog.left > 0 || !dialog.held.is_empty() || dialog.waits;
@@ -620,6 +621,18 @@ pub(super) fn expect(request: &Request, head: &[u8], body: &[u8], length: u64) -
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     wanted.is_empty() || bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+/// Puts fields on one line each that go on in the next: what is between becomes spaces (RFC 9112 section 5.2).
+fn unfold(head: &mut [u8]) {
+    for end in 1..head.len() {
+        if head[end - 1] == b'\n' && matches!(head[end], b' ' | b'\t') {
+            head[end - 1] = b' ';
+            if end > 1 && head[end - 2] == b'\r' {
+                head[end - 2] = b' ';
+            }
+        }
+    }
 }
 
 /// The fields of a head, each without the white space around its value.

@@ -29,6 +29,8 @@ const CHUNK: u64 = 1 << 20;
 const CHUNKS: u16 = 2;
 /// The longest try to open a target whose data is read back.
 const OPENING: Duration = Duration::from_secs(3);
+/// Bytes with vtax's mark in the data file beside small files: a page, as direct I/O writes no less.
+const MARKED: u64 = 4096;
 /// How long one of these may take.
 const CHUNK_WAIT: u64 = 20_000_000;
 
@@ -254,7 +256,16 @@ impl<'a> Process<'a> {
         target.empty()?;
         self.files.data.emptied();
         self.files.names.emptied();
-        Ok(())
+        if self.step.operation.of_names() { self.mark(target) } else { Ok(()) }
+    }
+
+    /// Has the empty data file begin with vtax's mark: it says whose the small files beside it are, and without it the next load
+    /// would refuse them. As data it doesn't count: whoever needs some lays the file out first.
+    fn mark(&self, target: &mut dyn Target) -> Result<(), StorageError> {
+        let length = self.step.shape.record.0.min(MARKED);
+        let place = Place { worker: self.number, file: 0, sector: 0 };
+        self.pattern.fill(&mut target.buffer(0)[..length as usize], place, 1);
+        one(target, Kind::Write, 0, length as u32)
     }
 
     /// Empties what the step makes anew: done after the mount, that would be in its caches.
@@ -287,6 +298,7 @@ impl<'a> Process<'a> {
         }
         if make_names {
             target.empty()?;
+            self.mark(&mut *target)?;
             self.make_names(&mut *target)?;
             self.files.names.written(1);
             self.files.data.emptied();

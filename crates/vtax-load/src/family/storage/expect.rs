@@ -22,14 +22,15 @@ pub(super) fn compare(
         (Worst::Elsewhere, _) => (Outcome::Corrupt, &mut verified.misplaced),
         (Worst::Damaged, _) => (Outcome::Corrupt, &mut verified.corrupt),
         (_, Expected::Any) => (Outcome::Ok, &mut verified.uncertain),
-        (Worst::None { zero, least, most }, Expected::Between { acknowledged, newest }) => {
-            match between((zero, least, most), acknowledged, newest) {
-                Outcome::Ok => (Outcome::Ok, &mut verified.uncertain),
-                Outcome::Lost => (Outcome::Lost, &mut verified.lost),
-                Outcome::Stale => (Outcome::Stale, &mut verified.stale),
-                _ => (Outcome::Corrupt, &mut verified.torn),
-            }
-        }
+        (
+            Worst::None { zero, least, most },
+            Expected::Between { acknowledged: oldest, newest } | Expected::Overtaken { oldest, newest },
+        ) => match between((zero, least, most), oldest, newest) {
+            Outcome::Ok => (Outcome::Ok, &mut verified.uncertain),
+            Outcome::Lost => (Outcome::Lost, &mut verified.lost),
+            Outcome::Stale => (Outcome::Stale, &mut verified.stale),
+            _ => (Outcome::Corrupt, &mut verified.torn),
+        },
         (Worst::None { least: 0, most: 0, .. }, Expected::Nothing) => return Outcome::Ok,
         (_, Expected::Nothing) => (Outcome::Corrupt, &mut verified.corrupt),
         (Worst::None { zero: true, least: 0, most: 0 }, Expected::Generation(_)) => {
@@ -53,16 +54,16 @@ pub(super) fn compare(
     outcome
 }
 
-/// Whether a record with writes that were not acknowledged holds nothing older than the last one that was. Such a write may be there
-/// in part: each sector by itself must be right.
-fn between((zero, least, most): (bool, u32, u32), acknowledged: u32, newest: u32) -> Outcome {
+/// Whether a record with writes that were not acknowledged holds nothing older than the oldest that may be there: the last one that
+/// was acknowledged, or one that may have come after it. Such a write may be there in part: each sector by itself must be right.
+fn between((zero, least, most): (bool, u32, u32), oldest: u32, newest: u32) -> Outcome {
     let all_zero = zero && most == 0;
-    let older = least > 0 && least < acknowledged;
-    if acknowledged > 0 && all_zero {
+    let older = least > 0 && least < oldest;
+    if oldest > 0 && all_zero {
         Outcome::Lost
-    } else if (older && !zero && most < acknowledged) || least > newest {
+    } else if (older && !zero && most < oldest) || least > newest {
         Outcome::Stale
-    } else if older || (zero && acknowledged > 0) || most > newest {
+    } else if older || (zero && oldest > 0) || most > newest {
         Outcome::Corrupt
     } else {
         Outcome::Ok
@@ -180,6 +181,21 @@ mod tests {
         let first = Expected::Between { acknowledged: 0, newest: 1 };
         for held in [[0; 8], [1; 8], [0, 0, 0, 0, 1, 1, 1, 1]] {
             assert_eq!(judged(held, first), uncertain, "{held:?}");
+        }
+    }
+
+    /// Zeros passed, and so did what had been overwritten.
+    #[test]
+    fn a_write_that_may_come_late_excuses_nothing_older_than_itself() {
+        let of = Verified::default;
+        let late = Expected::Overtaken { oldest: 2, newest: 3 };
+        for held in [[2; 8], [3; 8], [3, 3, 3, 3, 2, 2, 2, 2]] {
+            assert_eq!(judged(held, late), (Outcome::Ok, Verified { uncertain: 1, ..of() }), "{held:?}");
+        }
+        assert_eq!(judged([0; 8], late), (Outcome::Lost, Verified { lost: 1, ..of() }));
+        assert_eq!(judged([1; 8], late), (Outcome::Stale, Verified { stale: 1, ..of() }));
+        for held in [[3, 3, 3, 3, 1, 1, 1, 1], [3, 3, 3, 3, 0, 0, 0, 0]] {
+            assert_eq!(judged(held, late), (Outcome::Corrupt, Verified { torn: 1, ..of() }), "{held:?}");
         }
     }
 

@@ -10,6 +10,9 @@ const LAST: u16 = (1 << BITS) - 1;
 /// So many writes that were not acknowledged can't be told apart from more.
 const MANY: u16 = u16::MAX >> BITS;
 
+/// In place of a generation: one that isn't known.
+const UNKNOWN: u16 = u16::MAX;
+
 /// Words of a bit for each record of a piece.
 const WORDS: usize = PIECE / u64::BITS as usize;
 
@@ -27,7 +30,15 @@ pub(super) enum Expected {
         /// Begun last.
         newest: u32,
     },
-    /// Any: too many writes failed one after the other to know, or one that nobody answered may still come after a later one.
+    /// A write that nobody answered may still come after a later one that was acknowledged: it, or any of those begun since. What is
+    /// older was overwritten by one that was acknowledged.
+    Overtaken {
+        /// The first of those that nobody answered.
+        oldest: u32,
+        /// Begun last.
+        newest: u32,
+    },
+    /// Any: too many writes failed one after the other to know, or it isn't known which one nobody answered.
     Any,
 }
 
@@ -53,14 +64,14 @@ struct Piece {
 /// Writes that were left without an answer: the far end may carry them out at any time.
 #[derive(Debug, Clone)]
 struct Unanswered {
-    /// Records with such a write.
-    any: [u64; WORDS],
+    /// Of each record the first such write, [`UNKNOWN`], or 0: none.
+    oldest: [u16; PIECE],
     /// Those of them with a write that was acknowledged although it began later: it may be overwritten by the older one.
     overtaken: [u64; WORDS],
 }
 
 impl Unanswered {
-    const NONE: Self = Self { any: [0; WORDS], overtaken: [0; WORDS] };
+    const NONE: Self = Self { oldest: [0; PIECE], overtaken: [0; WORDS] };
 
     const fn bit(place: usize) -> (usize, u64) {
         (place / u64::BITS as usize, 1 << (place % u64::BITS as usize))
@@ -68,24 +79,39 @@ impl Unanswered {
 }
 
 impl Piece {
-    /// A write that nobody answered may come after one that was acknowledged.
-    fn is_overtaken(&self, place: usize) -> bool {
+    /// The first write that nobody answered, where it may come after one that was acknowledged.
+    fn overtaken(&self, place: usize) -> Option<u16> {
         let (word, bit) = Unanswered::bit(place);
-        self.unanswered.as_ref().is_some_and(|unanswered| unanswered.overtaken[word] & bit != 0)
+        let unanswered = self.unanswered.as_ref()?;
+        (unanswered.overtaken[word] & bit != 0).then_some(unanswered.oldest[place])
     }
 
     /// A write was acknowledged: whatever had no answer before may come after it.
     fn overtake(&mut self, place: usize) {
         let (word, bit) = Unanswered::bit(place);
-        if let Some(unanswered) = &mut self.unanswered {
-            unanswered.overtaken[word] |= unanswered.any[word] & bit;
+        if let Some(unanswered) = self.unanswered.as_mut().filter(|unanswered| unanswered.oldest[place] != 0)
+        {
+            unanswered.overtaken[word] |= bit;
         }
     }
 
-    /// A write is left without an answer.
-    fn leave(&mut self, place: usize) {
-        let (word, bit) = Unanswered::bit(place);
-        self.unanswered.get_or_insert_with(|| Box::new(Unanswered::NONE)).any[word] |= bit;
+    /// A write of this generation is left without an answer.
+    fn leave(&mut self, place: usize, generation: u16) {
+        let unanswered = self.unanswered.get_or_insert_with(|| Box::new(Unanswered::NONE));
+        let oldest = &mut unanswered.oldest[place];
+        *oldest = match *oldest {
+            0 => generation,
+            before if before == UNKNOWN || generation == UNKNOWN => UNKNOWN,
+            before => before.min(generation),
+        };
+    }
+
+    /// Generations begin again: which of them is the first isn't known any more.
+    fn begin_again(&mut self, place: usize) {
+        if let Some(unanswered) = self.unanswered.as_mut().filter(|unanswered| unanswered.oldest[place] != 0)
+        {
+            unanswered.oldest[place] = UNKNOWN;
+        }
     }
 
     fn get(&self, place: usize) -> u16 {
@@ -151,8 +177,13 @@ impl Generations {
         let (piece, place, _) = self.place(record);
         let value = self.pieces[piece].get(place);
         let (newest, since) = (value & LAST, value >> BITS);
+        if let Some(oldest) = self.pieces[piece].overtaken(place) {
+            return match oldest {
+                UNKNOWN => Expected::Any,
+                _ => Expected::Overtaken { oldest: oldest.into(), newest: newest.into() },
+            };
+        }
         match since {
-            _ if self.pieces[piece].is_overtaken(place) => Expected::Any,
             0 if newest == 0 => Expected::Nothing,
             0 => Expected::Generation(newest.into()),
             MANY => Expected::Any,
@@ -178,7 +209,21 @@ impl Generations {
         // Where generations begin again, none is before the first: until it is acknowledged, nothing is known.
         let (next, since) = if newest == LAST { (1, MANY) } else { (newest + 1, (since + 1).min(MANY)) };
         self.pieces[piece].set(place, since << BITS | next, length);
+        if newest == LAST {
+            self.pieces[piece].begin_again(place);
+        }
         next.into()
+    }
+
+    /// The write of that generation was never sent: the record is as it was before it [began](Self::begin), unless another has begun
+    /// meanwhile, or too many are open to know.
+    pub(super) fn withdrawn(&mut self, record: u64, generation: u32) {
+        let (piece, place, length) = self.place(record);
+        let value = self.pieces[piece].get(place);
+        let (newest, since) = (value & LAST, value >> BITS);
+        if generation > 0 && generation == u32::from(newest) && (1..MANY).contains(&since) {
+            self.pieces[piece].set(place, (since - 1) << BITS | (newest - 1), length);
+        }
     }
 
     /// The write of that generation was acknowledged.
@@ -195,18 +240,20 @@ impl Generations {
     }
 
     /// The write of that generation (0: which isn't known) is left without an answer: the far end may carry it out at any time, also
-    /// after one that begins later. From the next one on that is acknowledged, the record may hold anything until the file is empty.
+    /// after one that begins later. From the next one on that is acknowledged, the record may hold it or anything newer until the file
+    /// is empty; anything at all where it isn't known which it was.
     pub(super) fn unanswered(&mut self, record: u64, generation: u32) {
         let (piece, place, _) = self.place(record);
         let value = self.pieces[piece].get(place);
         let (newest, since) = (value & LAST, value >> BITS);
         let piece = &mut self.pieces[piece];
-        piece.leave(place);
-        // Where generations have begun again, or too many are open, none is known to be older.
-        let is_latest = since < MANY
-            && generation <= u32::from(newest)
-            && newest.checked_sub(since).is_some_and(|acknowledged| u32::from(acknowledged) < generation);
-        if !is_latest {
+        // Where generations have begun again, it isn't known which is older.
+        let is_known = generation > 0 && generation <= u32::from(newest);
+        piece.leave(place, if is_known { generation as u16 } else { UNKNOWN });
+        // Where too many are open, the record may hold anything until the next one is acknowledged.
+        let is_open = since >= MANY
+            || newest.checked_sub(since).is_some_and(|acknowledged| u32::from(acknowledged) < generation);
+        if !is_known || !is_open {
             piece.overtake(place);
         }
     }
@@ -299,19 +346,75 @@ mod tests {
         let later = file.begin(4_500);
         assert_eq!(file.expected(4_500), Expected::Between { acknowledged: 1, newest: later });
         file.acknowledged(4_500, later);
-        assert_eq!(file.expected(4_500), Expected::Any, "either may be the last");
+        let either = Expected::Overtaken { oldest: late, newest: later };
+        assert_eq!(file.expected(4_500), either, "either may be the last");
         let next = file.begin(4_500);
         file.acknowledged(4_500, next);
-        assert_eq!(file.expected(4_500), Expected::Any, "it may still come");
+        let still = Expected::Overtaken { oldest: late, newest: next };
+        assert_eq!(file.expected(4_500), still, "it may still come");
         assert_eq!(file.expected(4_499), Expected::Generation(1), "others are as they were");
         // The later one's answer came first; and one whose place among the others isn't known.
         let (first, second) = (file.begin(7), file.begin(7));
         file.acknowledged(7, second);
         file.unanswered(7, first);
         file.unanswered(8, 0);
-        assert_eq!((file.expected(7), file.expected(8)), (Expected::Any, Expected::Any));
+        let either = Expected::Overtaken { oldest: first, newest: second };
+        assert_eq!((file.expected(7), file.expected(8)), (either, Expected::Any));
         file.emptied();
         assert!([7, 8, 4_500].map(|record| file.expected(record)) == [Expected::Nothing; 3]);
+    }
+
+    #[test]
+    fn of_several_writes_without_an_answer_the_first_may_come_last() {
+        let mut file = Generations::new(1);
+        file.written(u32::from(LAST) - 2);
+        let (first, acknowledged) = (file.begin(0), file.begin(0));
+        file.unanswered(0, first);
+        file.acknowledged(0, acknowledged);
+        assert_eq!(file.expected(0), Expected::Overtaken { oldest: first, newest: acknowledged });
+        let again = file.begin(0);
+        assert_eq!((again, file.expected(0)), (1, Expected::Any), "older ones have greater numbers");
+        file.acknowledged(0, again);
+        assert_eq!(file.expected(0), Expected::Any);
+        file.emptied();
+        let [first, second, third] = [(); 3].map(|()| file.begin(0));
+        file.unanswered(0, second);
+        file.unanswered(0, first);
+        assert_eq!(file.expected(0), Expected::Between { acknowledged: 0, newest: third });
+        file.acknowledged(0, third);
+        assert_eq!(file.expected(0), Expected::Overtaken { oldest: first, newest: third });
+    }
+
+    /// More of them than can be told apart may have failed since the acknowledged one.
+    #[test]
+    fn one_of_too_many_without_an_answer_proves_nothing_until_one_is_acknowledged() {
+        let mut file = Generations::new(1);
+        file.written(1);
+        let open: Vec<u32> = (0..u32::from(MANY) + 5).map(|_| file.begin(0)).collect();
+        file.unanswered(0, open[3]);
+        assert_eq!(file.expected(0), Expected::Any);
+        let last = file.begin(0);
+        file.acknowledged(0, last);
+        assert_eq!(file.expected(0), Expected::Overtaken { oldest: open[3], newest: last });
+    }
+
+    #[test]
+    fn a_write_that_was_never_sent_is_taken_back() {
+        let mut file = Generations::new(2);
+        for _ in 0..3 {
+            let never = file.begin(0);
+            file.withdrawn(0, never);
+            assert_eq!((never, file.expected(0)), (1, Expected::Nothing));
+        }
+        file.written(1);
+        let (first, second) = (file.begin(0), file.begin(0));
+        file.withdrawn(0, first);
+        let both = Expected::Between { acknowledged: 1, newest: second };
+        assert_eq!(file.expected(0), both, "the second is in its place among them");
+        file.withdrawn(0, second);
+        assert_eq!(file.expected(0), Expected::Between { acknowledged: 1, newest: first });
+        file.withdrawn(0, 0);
+        assert_eq!(file.expected(0), Expected::Between { acknowledged: 1, newest: first });
     }
 
     #[test]

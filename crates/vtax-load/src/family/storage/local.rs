@@ -295,7 +295,8 @@ impl LocalTarget {
             }
             failure(error)
         });
-        Done { slot, result }
+        // It was the kernel's at once.
+        Done { slot, result, sent: true }
     }
 
     fn each_file<T>(&self, act: impl Fn(&File) -> Result<T, Errno>, what: &str) -> Result<(), StorageError> {

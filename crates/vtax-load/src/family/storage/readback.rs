@@ -191,7 +191,9 @@ impl Reads<'_> {
     fn written(&self, offset: u64) -> u64 {
         let (first, records) = (offset / self.log.record, self.length(offset) / self.log.record);
         let holds = |record: &u64| match self.log.generations.expected(*record) {
-            Expected::Generation(_) | Expected::Between { acknowledged: 1.., .. } => true,
+            Expected::Generation(_)
+            | Expected::Between { acknowledged: 1.., .. }
+            | Expected::Overtaken { .. } => true,
             Expected::Nothing | Expected::Between { .. } | Expected::Any => false,
         };
         (first..first + records).filter(holds).count() as u64
@@ -272,7 +274,7 @@ mod tests {
                 self.buffers[usize::from(operation.slot)][..length].copy_from_slice(&held[..length]);
                 Ok(length as u32)
             };
-            self.done.push(Done { slot: operation.slot, result });
+            self.done.push(Done { slot: operation.slot, result, sent: true });
             Ok(())
         }
         fn wait(&mut self, _: u64, done: &mut Vec<Done>) -> Result<(), StorageError> {

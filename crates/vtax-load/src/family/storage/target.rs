@@ -58,6 +58,8 @@ pub struct Done {
     pub slot: u16,
     /// Bytes (of `List`: names), or how it failed.
     pub result: Result<u32, Failure>,
+    /// The far end may have been asked for it, or for a part of it; false only where it certainly wasn't.
+    pub sent: bool,
 }
 
 /// How an operation failed.
@@ -271,6 +273,11 @@ pub trait Target {
     /// Whether a write that ended with this failure may still be carried out, even after a later one was.
     fn may_land_late(&self, failure: Failure) -> bool {
         failure == Failure::TimedOut
+    }
+
+    /// Whether the operation under way in this slot may have been sent; as [`Done::sent`], of what hasn't ended.
+    fn is_sent(&self, _: u16) -> bool {
+        true
     }
 
     /// Whether `prepare` made the one file that it was given, which wasn't there before.

@@ -461,9 +461,8 @@ impl<'a> Worker<'a> {
                 outcome => outcome,
             },
             Err(failure) => {
-                if self.target.may_land_late(failure) {
-                    self.leave(&under_way);
-                }
+                let may_land_late = self.target.may_land_late(failure);
+                self.unacknowledged(&under_way, end.sent, may_land_late);
                 self.failed(failure)
             }
         };
@@ -479,11 +478,18 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// An operation ends without an answer. Where it writes, that may still happen.
-    fn leave(&mut self, under_way: &UnderWay) {
+    /// An operation ends without success. Where it writes, that may still happen if it `may_land_late`, and never will if it wasn't
+    /// sent.
+    fn unacknowledged(&mut self, under_way: &UnderWay, sent: bool, may_land_late: bool) {
         let writes = matches!(under_way.kind, Kind::Write | Kind::WriteDurable | Kind::Create);
-        if writes && !under_way.syncing {
-            self.generations.unanswered(under_way.record, under_way.generation);
+        if !writes || under_way.syncing {
+            return;
+        }
+        let (record, generation) = (under_way.record, under_way.generation);
+        if !sent {
+            self.generations.withdrawn(record, generation);
+        } else if may_land_late {
+            self.generations.unanswered(record, generation);
         }
     }
 
@@ -570,13 +576,13 @@ impl<'a> Worker<'a> {
 
     /// Syncs where that is part of the step, and counts what is left over.
     fn finish(mut self) -> Result<Found, StorageError> {
-        let left: Vec<UnderWay> = self.slots.iter().flatten().copied().collect();
+        let slots = (0..).zip(&self.slots);
+        let left: Vec<(u16, UnderWay)> = slots.filter_map(|(slot, of)| Some((slot, (*of)?))).collect();
         let may_land_late = self.target.may_land_late(Failure::TimedOut);
-        for under_way in &left {
+        for (slot, under_way) in &left {
             self.recorder.unfinished(under_way.start);
-            if may_land_late {
-                self.leave(under_way);
-            }
+            let sent = self.target.is_sent(*slot);
+            self.unacknowledged(under_way, sent, may_land_late);
         }
         let writes = self.job.step.operation.writes() && !self.job.step.operation.of_names();
         if writes && self.job.step.shape.sync == StorageSync::End && left.is_empty() {

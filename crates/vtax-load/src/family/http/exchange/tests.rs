@@ -117,6 +117,28 @@ fn numbers_and_chunks_are_written_as_they_are_read() {
     assert!(out.starts_with(b"100\r\nxx") && out.ends_with(b"x\r\n"));
 }
 
+/// Of a field that went on in the next line only the first was read.
+#[test]
+fn fields_that_go_on_in_the_next_line_are_read_whole() {
+    let mut head =
+        b"HTTP/1.1 200 OK\r\nSet-Cookie:\r\n a=1;\r\n\tPath=/\r\nX-Token: abc\n def\r\n\r\n".to_vec();
+    let length = head.len();
+    unfold(&mut head);
+    assert_eq!(head.len(), length);
+    let words = |name: &[u8]| {
+        let value = field(&head, name).map(|value| String::from_utf8_lossy(value).into_owned());
+        value.map(|value| value.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(words(b"set-cookie").as_deref(), Some("a=1; Path=/"));
+    assert_eq!(words(b"x-token").as_deref(), Some("abc def"));
+    let mut cookies = Vec::new();
+    take_cookies(&head, &mut cookies);
+    assert_eq!(cookies, [(b"a".to_vec(), b"1".to_vec())]);
+    let mut plain = OK.to_vec();
+    unfold(&mut plain);
+    assert_eq!(plain, OK);
+}
+
 #[test]
 fn cookies_are_set_changed_and_taken_back() {
     let mut cookies = Vec::new();

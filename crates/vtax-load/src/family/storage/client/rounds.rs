@@ -203,7 +203,30 @@ mod tests {
         assert!(done.is_empty() && client.0.slots.under_way() == 1, "{done:?}");
         (client.0.link, client.0.reconnect) = (None, Some(client.renew()));
         client.go_on(1_000_000, &mut done);
-        assert_eq!(done, [Done { slot: 0, result: Err(Failure::Lost) }]);
+        assert_eq!(done, [Done { slot: 0, result: Err(Failure::Lost), sent: false }]);
+    }
+
+    /// What never left came after what was acknowledged later, or so it was told: nothing that was lost was seen.
+    #[test]
+    fn the_end_says_whether_an_operation_had_gone_out() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let longest = Duration::from_secs(10);
+        let stream = Stream::connect(listener.local_addr().unwrap(), Instant::now() + longest).unwrap();
+        let shape = Shape { worker: 0, files: 1, size: 4096, record: 4096, depth: 4 };
+        let mut base = Base::new(Connection(stream), &shape, longest);
+        (0..4).for_each(|slot| base.accept(slot, ()));
+        for slot in [0, 2] {
+            base.slots.issue(slot);
+            base.pending.retain(|waiting| *waiting != slot);
+        }
+        let mut done = Vec::new();
+        base.give_up(0, &mut done);
+        base.give_up(1, &mut done);
+        base.fail_all(&mut done);
+        let ended = |slot, failure, sent| Done { slot, result: Err(failure), sent };
+        let (late, lost) = (Failure::TimedOut, Failure::Lost);
+        let all = [ended(0, late, true), ended(1, late, false), ended(2, lost, true), ended(3, lost, false)];
+        assert_eq!(done, all);
     }
 
     /// A wait that ended after the next start made one in a hundred 3.5 ms late, at 60 starts per second and 250 Hz.

@@ -109,16 +109,16 @@ impl<T: Copy> Slots<T> {
         (self.tag(slot) == tag && found.issued && found.held.is_none()).then_some(slot)
     }
 
-    /// Ends a slot's operation.
+    /// Ends a slot's operation. What only waited to be sent never was.
     pub(in crate::family::storage) fn end(
         &mut self,
         slot: u16,
         result: Result<u32, Failure>,
         done: &mut Vec<Done>,
     ) {
-        if self.slots[usize::from(slot)].under_way.take().is_some() {
+        if let Some(ended) = self.slots[usize::from(slot)].under_way.take() {
             self.under_way -= 1;
-            done.push(Done { slot, result });
+            done.push(Done { slot, result, sent: ended.issued });
         }
     }
 

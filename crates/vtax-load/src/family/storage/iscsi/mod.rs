@@ -293,7 +293,8 @@ impl Target for IscsiTarget {
     fn submit(&mut self, operation: &Operation) -> Result<(), StorageError> {
         self.base.check_free(operation.slot)?;
         if matches!(operation.kind, Kind::Create | Kind::Remove | Kind::List) {
-            self.base.ready.push(Done { slot: operation.slot, result: Err(Failure::Refused) });
+            let result = Err(Failure::Refused);
+            self.base.ready.push(Done { slot: operation.slot, result, sent: false });
             return Ok(());
         }
         let task = self.task(operation)?;
@@ -325,6 +326,10 @@ impl Target for IscsiTarget {
             let _ = link.log_out();
         }
         Ok(())
+    }
+
+    fn is_sent(&self, slot: u16) -> bool {
+        self.base.slots.is_issued(slot)
     }
 
     fn remove(&mut self) -> Result<(), StorageError> {

@@ -94,6 +94,9 @@ pub(super) trait Dialect: Sized + Send + Debug + 'static {
     /// What the directory's file system can do.
     fn file_system(&mut self, line: &mut Line<'_>, directory: &Handle) -> Linked<FileFacts>;
 
+    /// What has this name.
+    fn look_up(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<Handle>;
+
     /// Opens a file, making it where it isn't there; its size.
     fn open_file(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<(Open, u64)>;
 

@@ -55,6 +55,15 @@ impl<D: Dialect> Link<D> {
         (&mut self.dialect, Line { wire: &mut self.wire, until }, &self.files)
     }
 
+    /// What has this name in the directory, if anything has.
+    pub(super) fn look_up(&mut self, name: &str, until: Instant) -> Linked<Option<Handle>> {
+        let (dialect, mut line, files) = self.parts(until);
+        match dialect.look_up(&mut line, &files.directory, name) {
+            Err(LinkError::Nfs(error)) if error.status() == Some(status::NOENT) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
     /// Opens a data file, making it where it isn't there; its size.
     pub(super) fn open_file(&mut self, name: &str, until: Instant) -> Linked<(Open, u64)> {
         let (dialect, mut line, files) = self.parts(until);
@@ -77,6 +86,12 @@ impl<D: Dialect> Link<D> {
     pub(super) fn set_size(&mut self, open: Open, size: u64, until: Instant) -> Linked<()> {
         let (dialect, mut line, _) = self.parts(until);
         dialect.set_size(&mut line, open, size)
+    }
+
+    /// Closes a file.
+    pub(super) fn close(&mut self, open: Open, until: Instant) -> Linked<()> {
+        let (dialect, mut line, _) = self.parts(until);
+        dialect.close(&mut line, open)
     }
 
     /// Closes all files.

@@ -333,6 +333,10 @@ impl<D: Dialect> Target for NfsTarget<D> {
         failure == Failure::TimedOut || (failure == Failure::Lost && D::OUTLIVES_CONNECTIONS)
     }
 
+    fn is_sent(&self, slot: u16) -> bool {
+        self.base.slots.is_issued(slot)
+    }
+
     fn remove(&mut self) -> Result<(), StorageError> {
         setup::remove(self)
     }

@@ -57,10 +57,10 @@ pub(super) fn prepare<D: Dialect>(target: &mut NfsTarget<D>) -> Result<(), Stora
     let (shape, until) = (target.shape, Instant::now() + target.base.timeout.max(LONG));
     let is_own = target.own;
     let (link, spec) = idle(target)?;
-    let present = open_files(link, &shape, until).map_err(|error| not_opened(spec, &error))?;
     if !is_own {
-        check_own(link, spec, &present, until)?;
+        check_own(link, spec, &shape, until)?;
     }
+    let present = open_files(link, &shape, until).map_err(|error| not_opened(spec, &error))?;
     let needed = u64::from(shape.files) * shape.size;
     let had: u64 = present.iter().sum();
     let has_room = match link.free() {
@@ -73,32 +73,44 @@ pub(super) fn prepare<D: Dialect>(target: &mut NfsTarget<D>) -> Result<(), Stora
     has_room
 }
 
-/// Refuses files of these sizes that are neither empty nor begin with vtax's mark, and a directory of small files that holds
-/// something where no file has the mark: it has none of its own.
+/// Refuses files that are neither empty nor begin with vtax's mark, and a directory of small files that holds something where no
+/// file has the mark: it has none of its own. Makes nothing.
 fn check_own<D: Dialect>(
     link: &mut Link<D>,
     spec: &NfsSpec,
-    sizes: &[u64],
+    shape: &Shape,
     until: Instant,
 ) -> Result<(), StorageError> {
     let failed = |error: LinkError| not_opened(spec, &error);
     let foreign = |reason: &str| StorageError::Foreign { target: name(spec), reason: reason.to_owned() };
     let mut is_marked = false;
-    for (open, size) in link.files.open.clone().into_iter().zip(sizes) {
-        if *size == 0 {
-            continue;
+    for name in (0..shape.files).map(|file| file_of(shape.worker, file)) {
+        match head(link, &name, until).map_err(failed)? {
+            None => {}
+            Some(head) if head == MARK.to_le_bytes() => is_marked = true,
+            Some(_) => return Err(foreign("a file with the name of one of vtax's holds something else")),
         }
-        if link.head(open, 8, until).map_err(failed)? != MARK.to_le_bytes() {
-            return Err(foreign("a file with the name of one of vtax's holds something else"));
-        }
-        is_marked = true;
     }
-    let Some(names) = link.files.names.filter(|_| !is_marked) else { return Ok(()) };
+    if is_marked {
+        return Ok(());
+    }
+    let Some(names) = link.look_up(&names_of(shape.worker), until).map_err(failed)? else { return Ok(()) };
     if link.list(&names, until).map_err(failed)?.is_empty() {
         Ok(())
     } else {
         Err(foreign("a directory with the name of one of vtax's holds something that vtax didn't write"))
     }
+}
+
+/// The first bytes of a data file, where it is there and holds something.
+fn head<D: Dialect>(link: &mut Link<D>, name: &str, until: Instant) -> Result<Option<Vec<u8>>, LinkError> {
+    if link.look_up(name, until)?.is_none() {
+        return Ok(None);
+    }
+    let (open, size) = link.open_file(name, until)?;
+    let head = if size > 0 { Some(link.head(open, 8, until)?) } else { None };
+    link.close(open, until)?;
+    Ok(head)
 }
 
 pub(super) fn empty<D: Dialect>(target: &mut NfsTarget<D>) -> Result<(), StorageError> {

@@ -142,6 +142,10 @@ impl Dialect for Mount {
         })
     }
 
+    fn look_up(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<Handle> {
+        ask(line, Call::LookUp(directory, name), results::looked_up)
+    }
+
     fn open_file(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<(Open, u64)> {
         let look_up = Call::LookUp(directory, name);
         let handle = match ask(line, look_up, results::looked_up) {

@@ -75,15 +75,6 @@ impl Session {
         Ok(here)
     }
 
-    fn look_up(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<Handle> {
-        let found = |results: &mut Results<'_>| {
-            results.file()?;
-            results.lookup()?;
-            results.handle()
-        };
-        self.ask(line, |call| call.file(directory).lookup(name).handle(), found)
-    }
-
     /// One call in the session's first free slot. A server that wants more time is asked again.
     fn ask<T>(
         &mut self,
@@ -148,6 +139,15 @@ impl Dialect for Session {
             results.attributes(Attributes::FileSystem)
         };
         self.ask(line, |call| call.file(directory).attributes(Attributes::FileSystem), facts)
+    }
+
+    fn look_up(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<Handle> {
+        let found = |results: &mut Results<'_>| {
+            results.file()?;
+            results.lookup()?;
+            results.handle()
+        };
+        self.ask(line, |call| call.file(directory).lookup(name).handle(), found)
     }
 
     fn open_file(&mut self, line: &mut Line<'_>, directory: &Handle, name: &str) -> Linked<(Open, u64)> {

@@ -77,6 +77,43 @@ impl Target for FullBeforeStarts {
     }
 }
 
+/// Buffers that say whether what is under way was sent.
+struct Unsent(Buffers, bool);
+
+impl Target for Unsent {
+    fn facts(&self) -> Facts {
+        self.0.facts()
+    }
+
+    fn prepare(&mut self) -> Result<(), StorageError> {
+        self.0.prepare()
+    }
+
+    fn buffer(&mut self, slot: u16) -> &mut [u8] {
+        self.0.buffer(slot)
+    }
+
+    fn submit(&mut self, operation: &Operation) -> Result<(), StorageError> {
+        self.0.submit(operation)
+    }
+
+    fn wait(&mut self, sleep: u64, done: &mut Vec<Done>) -> Result<(), StorageError> {
+        self.0.wait(sleep, done)
+    }
+
+    fn first_failure(&self) -> Option<&str> {
+        self.0.first_failure()
+    }
+
+    fn is_sent(&self, _: u16) -> bool {
+        self.1
+    }
+
+    fn remove(&mut self) -> Result<(), StorageError> {
+        self.0.remove()
+    }
+}
+
 fn step(operation: StorageOperation) -> StorageStep {
     let shape = StorageShape { depth: 2, ..StorageShape::new(Bytes(RECORD), Bytes(RECORD)) };
     StorageStep::new(shape, operation, Nanos::from_secs(1))
@@ -93,6 +130,18 @@ fn with_worker(step: &StorageStep, act: impl FnOnce(Worker<'_>)) {
 
 /// The same on this target.
 fn with_target(target: &mut dyn Target, step: &StorageStep, act: impl FnOnce(Worker<'_>)) {
+    let mut generations = Generations::new(1);
+    generations.written(1);
+    with_generations(target, &mut generations, step, act);
+}
+
+/// The same with these generations.
+fn with_generations(
+    target: &mut dyn Target,
+    generations: &mut Generations,
+    step: &StorageStep,
+    act: impl FnOnce(Worker<'_>),
+) {
     let duration = step.duration.0;
     let job = Job {
         step,
@@ -101,9 +150,8 @@ fn with_target(target: &mut dyn Target, step: &StorageStep, act: impl FnOnce(Wor
         timeout: TIMEOUT,
         epoch: Nanos::ZERO,
     };
-    let (control, mut generations) = (Control::new(), Generations::new(1));
-    generations.written(1);
-    act(Worker::new(&job, &control, 0, target, &mut generations, None));
+    let control = Control::new();
+    act(Worker::new(&job, &control, 0, target, generations, None));
 }
 
 /// Starts the next operation on a slot, which was due at 0; no time has passed.
@@ -131,7 +179,7 @@ fn a_read_may_find_what_a_write_beside_it_writes() {
         // Half of it was there when the read came by.
         worker.job.pattern.fill(worker.target.buffer(0), Place { worker: 0, file: 0, sector: 0 }, 1);
         worker.target.buffer(0)[2048..].copy_from_slice(&written[2048..]);
-        worker.done = [1, 0].map(|slot| Done { slot, result: Ok(RECORD as u32) }).to_vec();
+        worker.done = [1, 0].map(|slot| Done { slot, result: Ok(RECORD as u32), sent: true }).to_vec();
         worker.take_done().unwrap();
         let (verified, done) = (worker.verified, worker.process.operations);
         assert_eq!((done, verified.records, verified.uncertain, verified.wrong()), (2, 1, 1, 0));
@@ -144,7 +192,7 @@ fn writes_in_order_come_again_to_what_is_under_way() {
     with_worker(&step, |mut worker| {
         begin(&mut worker, 0);
         begin(&mut worker, 1);
-        worker.done = [1, 0].map(|slot| Done { slot, result: Ok(RECORD as u32) }).to_vec();
+        worker.done = [1, 0].map(|slot| Done { slot, result: Ok(RECORD as u32), sent: true }).to_vec();
         worker.take_done().unwrap();
         let expected = worker.generations.expected(0);
         assert_eq!(expected, Expected::Between { acknowledged: 2, newest: 3 }, "either may be there");
@@ -202,11 +250,11 @@ fn a_write_that_nobody_answered_may_come_after_a_later_one() {
     with_worker(&step, |mut worker| {
         for (result, expected) in [
             (Err(Failure::TimedOut), Expected::Between { acknowledged: 1, newest: 2 }),
-            (Ok(RECORD as u32), Expected::Any),
+            (Ok(RECORD as u32), Expected::Overtaken { oldest: 2, newest: 3 }),
         ] {
             worker.free.clear();
             begin(&mut worker, 0);
-            worker.end(Done { slot: 0, result }).unwrap();
+            worker.end(Done { slot: 0, result, sent: true }).unwrap();
             assert_eq!(worker.generations.expected(0), expected, "{result:?}");
         }
     });
@@ -215,10 +263,47 @@ fn a_write_that_nobody_answered_may_come_after_a_later_one() {
         for result in [Err(Failure::NoSpace), Ok(RECORD as u32)] {
             worker.free.clear();
             begin(&mut worker, 0);
-            worker.end(Done { slot: 0, result }).unwrap();
+            worker.end(Done { slot: 0, result, sent: true }).unwrap();
         }
         assert_eq!(worker.generations.expected(0), Expected::Generation(3));
     });
+}
+
+/// Whatever was acknowledged after a failover could be gone without a fault being told.
+#[test]
+fn a_write_that_was_never_sent_leaves_the_record_as_it_was() {
+    let step = step(StorageOperation::RandomWrite);
+    with_worker(&step, |mut worker| {
+        // More of them than could be told apart.
+        for _ in 0..100 {
+            worker.free.clear();
+            begin(&mut worker, 0);
+            worker.end(Done { slot: 0, result: Err(Failure::TimedOut), sent: false }).unwrap();
+            assert_eq!(worker.generations.expected(0), Expected::Generation(1));
+        }
+        worker.free.clear();
+        begin(&mut worker, 0);
+        worker.end(Done { slot: 0, result: Ok(RECORD as u32), sent: true }).unwrap();
+        assert_eq!(worker.generations.expected(0), Expected::Generation(2));
+        assert_eq!(worker.writes, (101, 1));
+    });
+}
+
+#[test]
+fn what_is_left_at_the_end_may_come_late_only_where_it_was_sent() {
+    let step = step(StorageOperation::RandomWrite);
+    for (sent, expected) in
+        [(true, Expected::Between { acknowledged: 1, newest: 2 }), (false, Expected::Generation(1))]
+    {
+        let mut target = Unsent(buffers(), sent);
+        let mut generations = Generations::new(1);
+        generations.written(1);
+        with_generations(&mut target, &mut generations, &step, |mut worker| {
+            begin(&mut worker, 0);
+            worker.finish().unwrap();
+        });
+        assert_eq!(generations.expected(0), expected, "sent: {sent}");
+    }
 }
 
 #[test]
@@ -229,7 +314,7 @@ fn what_takes_longer_than_it_may_has_failed_but_is_written() {
             worker.free.clear();
             begin(&mut worker, 0);
             worker.time.now = took;
-            worker.end(Done { slot: 0, result: Ok(RECORD as u32) }).unwrap();
+            worker.end(Done { slot: 0, result: Ok(RECORD as u32), sent: true }).unwrap();
             let timed_out = FAILURES.iter().position(|failure| *failure == Failure::TimedOut).unwrap();
             assert_eq!((worker.process.operations, worker.failures[timed_out]), (operations, late));
             assert_eq!(worker.process.bytes, RECORD);
