@@ -689,6 +689,15 @@ repeat: {min: 3, max: 3, trials: duet}
         assert!(taxes.len() == 2 && taxes.iter().all(|tax| (tax - 1.0).abs() < 1e-9), "{found:?}");
     }
 
+    /// What is left of a verdict where the tax moved by so much in all, with a margin of 5 %.
+    fn after_drift(ratio: &Ratio, judgement: &Judgement, moved: f64) -> (Verdict, Option<Doubt>) {
+        let middle = ratio.tax.ln();
+        let drift = Drift { from: middle - moved / 2.0, to: middle + moved / 2.0 };
+        let mut c = Comparison { verdict: verdict(judgement.verdict), ..Comparison::default() };
+        drifted(&mut c, ratio, Some(drift), judgement, 0.05);
+        (c.verdict, c.doubt)
+    }
+
     /// In a family, a difference may be a real one though within the margin. A drift far inside the margin takes nothing from that.
     #[test]
     fn a_difference_within_the_margin_outlasts_a_small_drift() {
@@ -709,16 +718,10 @@ repeat: {min: 3, max: 3, trials: duet}
                 interval: judged_by.interval,
                 level: 0.01,
             };
-            let after = |moved: f64| {
-                let middle = ratio.tax.ln();
-                let drift = Drift { from: middle - moved / 2.0, to: middle + moved / 2.0 };
-                let mut c = Comparison { verdict: verdict(word), ..Comparison::default() };
-                drifted(&mut c, &ratio, Some(drift), &judgement, 0.05);
-                (c.verdict, c.doubt)
-            };
-            assert_eq!(after(0.01), (verdict(word), None));
+            assert_eq!(after_drift(&ratio, &judgement, 0.01), (verdict(word), None));
             // From one side of 1 to the other.
-            assert_eq!(after(0.08), (Verdict::Inconclusive, Some(Doubt::Drifted)));
+            let across = after_drift(&ratio, &judgement, 0.08);
+            assert_eq!(across, (Verdict::Inconclusive, Some(Doubt::Drifted)));
         }
     }
 
@@ -741,14 +744,8 @@ repeat: {min: 3, max: 3, trials: duet}
             interval: judged_by.interval,
             level: 0.01,
         };
-        let after = |moved: f64| {
-            let middle = ratio.tax.ln();
-            let drift = Drift { from: middle - moved / 2.0, to: middle + moved / 2.0 };
-            let mut c = Comparison { verdict: Verdict::Worse, ..Comparison::default() };
-            drifted(&mut c, &ratio, Some(drift), &judgement, 0.05);
-            (c.verdict, c.doubt)
-        };
-        assert_eq!(after(0.01), (Verdict::Worse, None));
-        assert_eq!(after(0.04), (Verdict::Inconclusive, Some(Doubt::Drifted)));
+        assert_eq!(after_drift(&ratio, &judgement, 0.01), (Verdict::Worse, None));
+        let into = after_drift(&ratio, &judgement, 0.04);
+        assert_eq!(into, (Verdict::Inconclusive, Some(Doubt::Drifted)));
     }
 }
