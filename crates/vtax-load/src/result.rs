@@ -103,6 +103,10 @@ pub struct Counts {
     pub bytes_received: u64,
     /// Bytes sent, likewise.
     pub bytes_sent: u64,
+    /// Answers of any status that came within the recorded time, whenever their requests began. It is in no file of a run, and 0 where that
+    /// isn't known any more.
+    #[serde(skip)]
+    pub replies_in_time: u64,
 }
 
 /// Requests that began in an interval, and what became of them, whenever that was.
@@ -252,6 +256,7 @@ impl Counts {
         self.connects += other.connects;
         self.bytes_received += other.bytes_received;
         self.bytes_sent += other.bytes_sent;
+        self.replies_in_time += other.replies_in_time;
     }
 
     /// Takes requests and their outcomes from what began, instead of from what happened.

@@ -399,6 +399,11 @@ fn sum(found: Vec<Found>, ends_with_bytes: bool) -> LoadAnswer {
     let answered = members.iter().filter(|member| member.counted).map(|member| member.answered).sum();
     // It goes to the controller for the whole alone.
     members.iter_mut().for_each(|member| member.result.answered_in_time = None);
+    // What stays in this process is in the details by now.
+    for found in std::iter::once(&mut result).chain(members.iter_mut().map(|member| &mut member.result)) {
+        found.counts.replies_in_time = 0;
+        found.intervals.iter_mut().for_each(|interval| interval.counts.replies_in_time = 0);
+    }
     LoadAnswer { result, answered, members }
 }
 

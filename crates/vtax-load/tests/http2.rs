@@ -4,7 +4,7 @@
 mod server;
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::Duration;
@@ -270,6 +270,58 @@ fn what_a_server_that_goes_away_did_not_look_at_is_sent_again() {
         assert!(found.goaways["NO_ERROR"] > 2, "{found:?}");
         assert_eq!(found.streams, counts.ok + found.again + counts.unfinished, "{found:?}");
     }
+}
+
+/// With the last request of a connection came a GOAWAY, upon which Apache drops what is under way (before 2.4.69).
+#[test]
+fn a_connection_says_nothing_of_its_end_before_the_last_answer() {
+    // Of seven requests the first two are answered at once, so that the last two can be sent, and the rest when all are there.
+    let address = serve(|peer, stream| match stream {
+        1 | 3 => peer.answer(stream),
+        13 => {
+            // What was sent with the last request comes before the answer to this.
+            peer.put(kind::PING, 0, 0, &[0; 8]);
+            if peer.send().is_none() {
+                return;
+            }
+            loop {
+                match peer.frame() {
+                    Some(frame) if frame.kind == kind::PING && frame.has(flag::ACK) => break,
+                    Some(frame) if frame.kind != kind::GOAWAY => {}
+                    _ => {
+                        let _ = peer.stream.shutdown(Shutdown::Both);
+                        return;
+                    }
+                }
+            }
+            (5..=13).step_by(2).for_each(|stream| peer.answer(stream));
+        }
+        _ => {}
+    });
+    let requests = HttpRequests { requests_per_connection: Some(7), ..get("/") };
+    let (result, details) = run(address, requests, Model::Closed);
+    let counts = &result.counts;
+    assert!(counts.ok > 14 && counts.errors.total() == 0, "{counts:?} {:?}", details.first_failure);
+    assert!(counts.connects >= 2, "{counts:?}");
+}
+
+/// An answer that names a coding but has no body was called corrupt.
+#[test]
+fn an_answer_without_a_body_is_not_decoded() {
+    let address = serve(|peer, stream| {
+        // 200, and the coding.
+        let mut block = vec![0x88];
+        let mut writer = Writer { out: &mut block, huffman: false };
+        writer.literal(Indexing::Without, Name::of("content-encoding"), b"gzip");
+        peer.put(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, &block);
+    });
+    let mut requests = scripted(vec![HttpStep::get("/")]);
+    if let Some(script) = &mut requests.script {
+        script.compression = HttpCompression::Decode;
+    }
+    let (result, details) = run(address, requests, open(100.0));
+    let counts = &result.counts;
+    assert!(counts.ok > 5 && counts.errors.total() == 0, "{counts:?} {:?}", details.first_failure);
 }
 
 #[test]

@@ -369,6 +369,32 @@ fn cancelling_ends_what_the_server_sends() {
     server.udp(datagrams(1_000_000, Direction::Up));
 }
 
+/// Data that comes without a pause doesn't keep the client from ending the test, and the server from hearing of it.
+#[test]
+fn cancelling_ends_transfers_that_the_server_sends() {
+    let server = Server::with(ServerOptions { tests: 1 });
+    for direction in [Direction::Down, Direction::Both] {
+        let mut spec = spec(server.address, NetworkTestKind::Tcp(bulk(direction)));
+        spec.duration = Nanos::from_secs(600);
+        let control = Arc::new(Control::new());
+        let hand = control.clone();
+        let (came, comes) = std::sync::mpsc::channel();
+        let test = thread::spawn(move || run(&spec, &hand, &|live| came.send(live.bytes).unwrap_or(())));
+        while comes.recv().unwrap() == 0 {}
+        let cancelled = std::time::Instant::now();
+        control.cancel();
+        let NetworkResult::Tcp(result) = test.join().unwrap().unwrap() else { panic!() };
+        assert!(cancelled.elapsed() < Duration::from_secs(60), "{direction:?}: {:?}", cancelled.elapsed());
+        assert_eq!(result.up.is_some(), direction == Direction::Both);
+        // Both ends tell what they saw.
+        let down = result.down.unwrap();
+        assert!(down.receiver.total_bytes > 0, "{direction:?}: {down:?}");
+        assert!(down.sender.total_bytes >= down.receiver.total_bytes, "{direction:?}: {down:?}");
+    }
+    // Its place is the next one's.
+    server.rr(transactions());
+}
+
 /// Passes one connection on to a server until it is told to cut it.
 fn passage(server: SocketAddr) -> (SocketAddr, impl FnOnce()) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -391,9 +417,20 @@ fn passage(server: SocketAddr) -> (SocketAddr, impl FnOnce()) {
 
 #[test]
 fn a_server_does_not_go_on_sending_to_a_client_that_is_gone() {
+    // With a window its connections go to a port of their own, past what is cut.
+    let socket = SocketOptions { window: Some(Bytes(64 << 10)), ..SocketOptions::default() };
+    for test in [
+        NetworkTestKind::Udp(datagrams(1_000_000, Direction::Down)),
+        NetworkTestKind::Tcp(TcpTest { socket, ..bulk(Direction::Down) }),
+    ] {
+        is_not_sent_to_when_gone(test);
+    }
+}
+
+fn is_not_sent_to_when_gone(test: NetworkTestKind) {
     let server = Server::with(ServerOptions { tests: 1 });
     let (address, cut) = passage(server.address);
-    let mut spec = spec(address, NetworkTestKind::Udp(datagrams(1_000_000, Direction::Down)));
+    let mut spec = spec(address, test);
     spec.duration = Nanos::from_secs(600);
     let control = Arc::new(Control::new());
     let hand = control.clone();

@@ -121,9 +121,13 @@ fn address(number: u8) -> IpAddr {
 }
 
 fn bulk(window: Option<Bytes>) -> NetworkTestKind {
+    transfer(Direction::Up, window)
+}
+
+fn transfer(direction: Direction, window: Option<Bytes>) -> NetworkTestKind {
     NetworkTestKind::Tcp(TcpTest {
         streams: 1,
-        direction: Direction::Up,
+        direction,
         socket: SocketOptions { window, ..SocketOptions::default() },
         bytes: None,
         block: Bytes(64 << 10),
@@ -195,6 +199,9 @@ fn a_path_too_narrow_for_full_packets_is_named() {
     let failure = path.test(bulk(None), 200).expect_err("nothing gets through");
     assert_eq!(failure.kind, FailureKind::MtuMismatch, "{failure:?}");
     assert!(failure.detail.contains("segments of 1448 bytes"), "{failure:?}");
+    // Where the far end sends, it finds out as well, and doesn't wait for this one's word to say so.
+    let failure = path.test(transfer(Direction::Down, None), 200).expect_err("nothing gets through");
+    assert_eq!(failure.kind, FailureKind::MtuMismatch, "{failure:?}");
     // Small ones do, and a datagram as large as a segment doesn't.
     let Ok(NetworkResult::Udp(udp)) = path.test(datagrams(500), 200) else {
         panic!("small ones get through")

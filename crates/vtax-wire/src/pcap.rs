@@ -163,7 +163,7 @@ impl<'a> Iterator for Reader<'a> {
 pub struct Flow {
     /// Sender and receiver.
     pub addresses: [[u8; 16]; 2],
-    /// Their ports.
+    /// Their ports; 0 where they aren't told, as in all fragments of a datagram but the first.
     pub ports: [u16; 2],
 }
 
@@ -174,14 +174,15 @@ pub struct Carried {
     pub sender: [u8; 6],
     /// The conversation.
     pub flow: Flow,
-    /// Bytes of payload of TCP or UDP; of a large segment that is cut later, all of it.
+    /// Bytes of payload of TCP or UDP; of a large segment that is cut later, all of it, and of a fragment its own.
     pub payload: u32,
     /// TCP: number of the first byte of payload.
     pub sequence: Option<u32>,
 }
 
-/// What a frame carries, where that is TCP or UDP; `None` for everything else, fragments but the first
-/// included, and for what was captured too short to tell. `length` is that of the whole frame.
+/// What a frame carries, where that is TCP or UDP. Each fragment of a datagram over IPv4 carries its own part, all but the
+/// first without ports. `None` for everything else, later fragments of TCP and all of IPv6 included, and for what was
+/// captured too short to tell. `length` is that of the whole frame.
 #[must_use]
 pub fn carried(frame: &[u8], length: u32) -> Option<Carried> {
     let sender = *frame.get(6..)?.first_chunk::<6>()?;
@@ -192,11 +193,17 @@ pub fn carried(frame: &[u8], length: u32) -> Option<Carried> {
     }
     let network = frame.get(at..)?;
     let rest = u64::from(length).saturating_sub(at as u64);
-    let (protocol, addresses, headers, total) = match kind {
+    let Network { protocol, addresses, headers, total, is_later } = match kind {
         0x0800 => ipv4(network, rest)?,
         0x86dd => ipv6(network, rest)?,
         _ => return None,
     };
+    if is_later {
+        // What would be the header of UDP is in the first fragment.
+        let payload = u32::try_from(total.checked_sub(headers as u64)?).ok()?;
+        let flow = Flow { addresses, ports: [0, 0] };
+        return (protocol == 17).then_some(Carried { sender, flow, payload, sequence: None });
+    }
     let transport = network.get(headers..)?;
     let flow = Flow { addresses, ports: [two(transport, 0)?, two(transport, 2)?] };
     let (own, sequence) = match protocol {
@@ -218,16 +225,25 @@ fn two(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Protocol, addresses, length of the header, length of the whole.
-type Network = (u8, [[u8; 16]; 2], usize, u64);
+/// What a packet says of itself.
+struct Network {
+    protocol: u8,
+    addresses: [[u8; 16]; 2],
+    /// Bytes of its header, and of all of it.
+    headers: usize,
+    total: u64,
+    /// It is a fragment, and not the first.
+    is_later: bool,
+}
 
 fn ipv4(packet: &[u8], rest: u64) -> Option<Network> {
     let first = *packet.first()?;
     let header = usize::from(first & 0xf) * 4;
-    // RFC 791: the fragment's offset in units of 8 bytes.
-    if first >> 4 != 4 || header < 20 || two(packet, 6)? & 0x1fff != 0 {
+    if first >> 4 != 4 || header < 20 {
         return None;
     }
+    // RFC 791: the fragment's offset in units of 8 bytes.
+    let is_later = two(packet, 6)? & 0x1fff != 0;
     // Segments beyond 64 KiB can't say how long they are (BIG TCP).
     let total = match two(packet, 2)? {
         0 => rest,
@@ -238,7 +254,8 @@ fn ipv4(packet: &[u8], rest: u64) -> Option<Network> {
         wide[..4].copy_from_slice(packet.get(at..at + 4)?);
         Some(wide)
     };
-    Some((*packet.get(9)?, [address(12)?, address(16)?], header, total.min(rest)))
+    let addresses = [address(12)?, address(16)?];
+    Some(Network { protocol: *packet.get(9)?, addresses, headers: header, total: total.min(rest), is_later })
 }
 
 fn ipv6(packet: &[u8], rest: u64) -> Option<Network> {
@@ -250,7 +267,14 @@ fn ipv6(packet: &[u8], rest: u64) -> Option<Network> {
         payload => u64::from(payload) + 40,
     };
     let address = |at: usize| -> Option<[u8; 16]> { packet.get(at..)?.first_chunk::<16>().copied() };
-    Some((*packet.get(6)?, [address(8)?, address(24)?], 40, total.min(rest)))
+    let addresses = [address(8)?, address(24)?];
+    Some(Network {
+        protocol: *packet.get(6)?,
+        addresses,
+        headers: 40,
+        total: total.min(rest),
+        is_later: false,
+    })
 }
 
 #[cfg(test)]
@@ -295,13 +319,38 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_no_payload_and_fragments_are_nobodys() {
+    fn padding_is_no_payload_and_later_fragments_of_tcp_are_nobodys() {
         let mut frame = segment(1, 0);
         frame.extend([0; 6]);
         assert_eq!(carried(&frame, 60).unwrap().payload, 0, "Ethernet's least frame has 60 bytes");
         frame[20] = 0;
         frame[21] = 1;
         assert_eq!(carried(&frame, 60), None);
+    }
+
+    /// A fragment of a datagram over IPv4, `offset` bytes behind its beginning.
+    fn fragment(offset: u16, bytes: u16) -> Vec<u8> {
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+        frame.extend([0x45, 0]);
+        frame.extend((20 + bytes).to_be_bytes());
+        frame.extend([0, 7]);
+        frame.extend((0x2000 | (offset / 8)).to_be_bytes());
+        frame.extend([64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend(std::iter::repeat_n(b'x', usize::from(bytes)));
+        frame
+    }
+
+    #[test]
+    fn fragments_of_a_datagram_carry_its_payload_together() {
+        // 4,000 bytes behind the eight of UDP, over frames of 1,500.
+        let fragments = [(0, 1_480), (1_480, 1_480), (2_960, 1_048)].map(|(at, bytes)| fragment(at, bytes));
+        let carried = fragments.map(|frame| carried(&frame, frame.len() as u32).unwrap());
+        assert_eq!(carried.map(|c| c.payload), [1_472, 1_480, 1_048]);
+        assert!(carried.iter().all(|c| c.sequence.is_none() && c.sender == [2, 0, 0, 0, 0, 1]));
+        assert!(carried.iter().all(|c| c.flow.addresses == carried[0].flow.addresses));
+        // A capture that kept the headers alone knows as much.
+        let short = super::carried(&fragment(1_480, 1_480)[..34], 1_514).unwrap();
+        assert_eq!((short.flow.ports, short.payload), ([0, 0], 1_480));
     }
 
     #[test]

@@ -45,7 +45,10 @@ pub(crate) fn merge(course: &Course, mut findings: Vec<Finding>) -> Result<LoadR
     let connections = connections(intervals.len(), &findings);
     let in_time = || findings.iter().map(|finding| finding.recorder.answered_in_time).sum::<u64>();
     let answered_in_time = course.open.then(in_time);
-    let details = findings.iter_mut().filter_map(|finding| finding.details.take()).reduce(Details::and);
+    let mut details = findings.iter_mut().filter_map(|finding| finding.details.take()).reduce(Details::and);
+    if let Some(http) = details.as_mut().and_then(|details| details.http.as_deref_mut()) {
+        http.replies_in_time = Some(counts.replies_in_time);
+    }
     let mut samples: Vec<_> =
         findings.into_iter().filter_map(|f| f.recorder.samples).flatten().flatten().collect();
     samples.sort_unstable_by_key(|sample| sample.start_ns);

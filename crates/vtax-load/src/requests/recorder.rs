@@ -75,7 +75,7 @@ pub(crate) struct Recorder {
     pub(crate) own_lateness: Histogram<u64>,
     /// Missed starts while a connection was free.
     pub(crate) missed_own: u64,
-    /// Until when answers count in `answered_in_time`: the end of the recorded time.
+    /// Until when answers count in `answered_in_time` and `replies_in_time`: the end of the recorded time.
     until: u64,
     /// Successful answers within the recorded time, whenever their requests began.
     pub(crate) answered_in_time: u64,
@@ -193,10 +193,13 @@ impl Recorder {
     /// A request ended. `status` is 0 where there was no answer.
     pub(crate) fn ended(&mut self, start: u64, now: u64, outcome: Outcome, status: u16) {
         let latency = now.saturating_sub(start);
+        let in_time = self.recorded(now) && now < self.until;
+        let replied = matches!(outcome, Outcome::Ok | Outcome::Status | Outcome::Unexpected);
+        self.counts.replies_in_time += u64::from(in_time && replied);
         if outcome == Outcome::Ok {
             self.progress.ok += 1;
             self.progress.latency_sum.0 += latency;
-            self.answered_in_time += u64::from(self.recorded(now) && now < self.until);
+            self.answered_in_time += u64::from(in_time);
         } else {
             self.progress.failed += 1;
         }
@@ -451,6 +454,27 @@ mod tests {
             (recorder.answered_in_time, begun)
         };
         assert_eq!((answered(None), answered(Some(250))), ((3, 4), (2, 4)));
+    }
+
+    #[test]
+    fn replies_of_any_status_are_counted_where_they_come() {
+        let window = Window { from: 100, to: 300, interval: 100 };
+        let mut recorder = Recorder::new(window, Nanos::from_millis(1), false);
+        for (start, end, outcome, status) in [
+            (90, 99, Outcome::Ok, 200),
+            (90, 100, Outcome::Ok, 200),
+            (150, 160, Outcome::Status, 503),
+            (150, 170, Outcome::ClientTimeout, 0),
+            (150, 250, Outcome::Unexpected, 302),
+            (299, 300, Outcome::Ok, 200),
+        ] {
+            recorder.tick(end);
+            recorder.started(start, None);
+            recorder.ended(start, end, outcome, status);
+        }
+        recorder.close();
+        let replies: Vec<u64> = recorder.intervals.iter().map(|i| i.counts.replies_in_time).collect();
+        assert_eq!(replies, [2, 1]);
     }
 
     /// Whole sessions take longer than each of their transfers may.

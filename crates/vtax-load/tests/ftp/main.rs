@@ -308,6 +308,8 @@ fn a_load_that_ends_with_its_bytes_counts_none_of_its_warm_up() {
     let result = session.run_step(&step, &Control::new()).unwrap();
     let details = result.details.and_then(|details| details.ftp).expect("details of FTP");
     assert!(details.bytes() >= bytes.0 && result.duration < LONGEST, "{:?} {details:?}", result.duration);
+    // It ended with its last transfer, so that all of them are part of the goodput.
+    assert!(details.bytes_in_time.is_some_and(|moved| moved >= details.bytes()), "{details:?}");
 }
 
 #[test]

@@ -46,7 +46,8 @@ impl<'a> Reads<'a> {
             if passed > PATIENCE {
                 let rate = (self.right - right) as f64 / passed.as_secs_f64();
                 assert!(rate < QUICK, "{rate:.0} answers a second, and none waits for another");
-                let lack = format!("{rate:.0} answers a second are too few to wait for each other");
+                let lack =
+                    format!("{rate:.0} answers a second are too few to wait for each other: it is too busy");
                 return possible(Some(lack));
             }
         }

@@ -250,12 +250,6 @@ impl Client {
         }
     }
 
-    /// Appends that no more streams of the peer's are taken, which it has none of: it may end the connection.
-    pub fn say_goodbye(&mut self, out: &mut Vec<u8>) {
-        FrameHead { length: 8, kind: kind::GOAWAY, flags: 0, stream: 0 }.write(out);
-        out.extend_from_slice(&[0; 8]);
-    }
-
     /// Takes bytes that came. What is to be replied is appended.
     ///
     /// # Errors

@@ -301,7 +301,8 @@ impl<'a> Compiler<'a> {
         Some(Receiving {
             expect,
             optional,
-            timeout: self.milliseconds(element, "timeout"),
+            // SIPp takes 0 for none.
+            timeout: self.milliseconds(element, "timeout").filter(|timeout| *timeout > 0),
             on_timeout,
             route_set: self.flag(element, "rrs"),
             challenge: self.flag(element, "auth"),
@@ -562,6 +563,19 @@ mod tests {
             problems("<recv response=\"200\"/>"),
             ["line 2: a server's scenario begins with a request that comes"]
         );
+    }
+
+    #[test]
+    fn a_timeout_of_0_is_none() {
+        let scenario = compile(
+            "<recv request=\"INVITE\" timeout=\"0\"/><recv request=\"ACK\" timeout=\"5\"/><recv request=\"BYE\"/>",
+        )
+        .unwrap();
+        let timeouts = scenario.commands.iter().map(|command| {
+            let Kind::Receive(receive) = &command.kind else { panic!("{command:?}") };
+            receive.timeout
+        });
+        assert_eq!(timeouts.collect::<Vec<_>>(), [None, Some(5), None]);
     }
 
     #[test]

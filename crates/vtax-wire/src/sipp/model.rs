@@ -65,7 +65,7 @@ pub struct Receiving {
     pub expect: Expect,
     /// Whether it need not come.
     pub optional: Optional,
-    /// How long it is waited for, in milliseconds.
+    /// How long it is waited for, in milliseconds, never 0; without it as long as the load says.
     pub timeout: Option<u32>,
     /// The command that follows where it doesn't come in time; without it the call has failed.
     pub on_timeout: Option<u16>,

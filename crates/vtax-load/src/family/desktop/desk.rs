@@ -17,6 +17,7 @@ use super::result::Kind;
 use super::spec::DesktopSpec;
 use super::tls::{Tls, TlsSettings};
 use super::user::User;
+use crate::requests::Outcome;
 
 /// Actions that may wait for their answers where none waits for another's: half of the tags, so that each is known.
 const MOST_UNDER_WAY: usize = 8;
@@ -84,9 +85,11 @@ pub(super) enum Told {
 pub(super) struct Desk {
     pub(super) phase: Phase,
     pub(super) socket: Option<OwnedFd>,
-    /// When connecting began, and when it was to begin.
+    /// When the last attempt to connect began, and when the user was to be connected: that stays, however many attempts it takes.
     pub(super) since: u64,
     pub(super) wanted: u64,
+    /// How the last attempt failed, where nothing stands since: what is due fails at once.
+    pub(super) failure: Option<Outcome>,
     /// When the user leaves and another comes; the first one's stay is this part of the others', so that not all leave at once.
     pub(super) leaves: u64,
     first_part: f64,
@@ -131,6 +134,7 @@ impl Desk {
             socket: None,
             since: 0,
             wanted: 0,
+            failure: None,
             leaves: u64::MAX,
             first_part: (number + 1) as f64 / f64::from(spec.sessions.max(1)),
             came: false,
@@ -162,6 +166,7 @@ impl Desk {
         self.due.clear();
         (self.available_since, self.thinks_until, self.since, self.wanted) = (0, 0, 0, 0);
         (self.came, self.leaving, self.leaves) = (false, false, u64::MAX);
+        self.failure = None;
         if self.is_ready() {
             self.comes(0, stay);
         }
@@ -228,9 +233,6 @@ impl Desk {
             self.begin_tls()?;
         }
         self.socket = Some(fd);
-        if let Phase::Down(wanted) = self.phase {
-            self.wanted = wanted;
-        }
         self.since = now;
         self.phase = Phase::Opening(Box::new(Handshake::new(spec.login())));
         Ok(())
@@ -245,8 +247,12 @@ impl Desk {
         Ok(())
     }
 
-    /// The connection is gone. What is under way and due is the caller's to count.
+    /// The connection is gone, and the next attempt is made then. What is under way and due is the caller's to count.
     pub(super) fn disconnect(&mut self, again: u64) {
+        // A user who wasn't there yet is still waiting.
+        if self.is_ready() {
+            self.wanted = again;
+        }
         (self.socket, self.tls) = (None, None);
         if let Some(decoder) = self.decoder.take() {
             add(&mut self.past, decoder.tally());
@@ -334,9 +340,12 @@ impl Desk {
         }
     }
 
-    /// Keeps what isn't used until more has come.
+    /// Keeps what isn't used until more has come. Of a connection that has ended since, nothing: the next one's server would be taken to
+    /// have said it.
     pub(super) fn keep(&mut self, unread: &[u8]) {
-        self.unread.extend_from_slice(unread);
+        if self.socket.is_some() {
+            self.unread.extend_from_slice(unread);
+        }
     }
 
     /// Reads up to the next thing that matters; how many bytes were used, and what was told.
@@ -443,5 +452,46 @@ fn add(sum: &mut Tally, more: &Tally) {
     sum.bytes += more.bytes;
     for (sum, more) in sum.rects.iter_mut().zip(more.rects) {
         *sum += more;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::super::worker::tests::spec;
+    use super::*;
+
+    /// They were read as what the next server greets with.
+    #[test]
+    fn bytes_of_a_connection_that_has_ended_are_not_kept() {
+        let mut desk = Desk::new(&spec(), 0, None);
+        desk.socket = Some(UnixStream::pair().unwrap().0.into());
+        desk.keep(b"RFB 003.");
+        assert_eq!(desk.unread, b"RFB 003.");
+        // While what came is being read an action is taken, and where its bytes can't be sent the connection has ended.
+        desk.disconnect(7);
+        desk.keep(b"the rest of an update");
+        assert!(desk.unread.is_empty(), "{:?}", desk.unread);
+    }
+
+    /// A login that took several attempts was timed from its last.
+    #[test]
+    fn a_user_waits_from_when_the_login_was_due() {
+        let mut desk = Desk::new(&spec(), 0, None);
+        desk.begin_step(0);
+        for attempt in [100, 200] {
+            desk.phase = Phase::First;
+            desk.disconnect(attempt);
+            assert_eq!(desk.wanted, 0, "nobody was there yet");
+        }
+        // The next one comes when a user leaves, also if that isn't at once.
+        desk.phase = Phase::Ready;
+        desk.disconnect(300);
+        for attempt in [400, 500] {
+            desk.phase = Phase::First;
+            desk.disconnect(attempt);
+            assert_eq!(desk.wanted, 300);
+        }
     }
 }

@@ -79,7 +79,8 @@ pub struct DesktopFigures {
     pub continuous: u32,
     /// Latency by kind of action, those that were taken.
     pub by_kind: Vec<(Kind, LatencyHistogram)>,
-    /// From when a user was to connect to the first whole picture, of connections made in this step.
+    /// From when a user was to be connected to the first whole picture, of connections made in this step; where users come and go, of those
+    /// who were due in the recorded time and not at the step's start, when all are.
     pub opening: LatencyHistogram,
     /// Why the last connection that couldn't be made or was given up was, in words.
     pub trouble: Option<String>,

@@ -12,8 +12,8 @@ use super::result::Kind;
 const MARGIN: u16 = 64;
 /// How far a step of a drag goes at most.
 const STEP: u16 = 40;
-/// Steps of a drag before the button is released.
-const STEPS: u32 = 25;
+/// Steps of a drag before the button is released. Each is an action.
+const STEPS: u32 = 5;
 
 /// A user: what was decided is the next action, and where the pointer is.
 #[derive(Debug)]
@@ -39,9 +39,16 @@ impl User {
         self.dragging = 0;
     }
 
+    /// What is begun while no button is down.
     fn kind(&mut self) -> Kind {
         let DesktopActions { typing, scroll, drag, film } = self.actions;
-        let of = [(Kind::Type, typing), (Kind::Scroll, scroll), (Kind::Drag, drag), (Kind::Film, film)];
+        // Weights are of actions, and who begins a drag takes all of its steps: the others are begun so many times as often.
+        let of = [
+            (Kind::Type, typing * STEPS),
+            (Kind::Scroll, scroll * STEPS),
+            (Kind::Drag, drag),
+            (Kind::Film, film * STEPS),
+        ];
         let all: u32 = of.iter().map(|(_, weight)| weight).sum();
         let mut left = self.random.random_range(0..all.max(1));
         for (kind, weight) in of {
@@ -108,6 +115,8 @@ impl User {
 
 #[cfg(test)]
 mod tests {
+    use vtax_plan::model::DesktopScript;
+
     use super::*;
 
     #[test]
@@ -136,17 +145,27 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_mix_has_all_kinds_and_no_button_stays_down() {
-        let actions = DesktopActions { typing: 5, scroll: 2, drag: 1, film: 1 };
-        let mut user = User::new(actions, 9);
+    /// Everything that a user of a mix does, action by action.
+    fn mixed(seed: u64, actions: u32) -> ([u32; 4], Vec<u8>) {
+        let mut user = User::new(DesktopScript::Mix.actions(), seed);
         user.sees(1024, 768);
-        let mut counts = [0; 4];
-        let mut out = Vec::new();
-        for number in 0..4000_u16 {
-            counts[user.act(desktop::tag(number), &mut out) as usize] += 1;
+        let (mut counts, mut out) = ([0; 4], Vec::new());
+        for number in 0..actions {
+            counts[user.act(desktop::tag(number as u16), &mut out) as usize] += 1;
         }
-        assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
+        (counts, out)
+    }
+
+    /// Three quarters of a mix were steps of drags: one of ten choices was a drag, each of 25 steps then.
+    #[test]
+    fn a_mix_has_its_shares_and_no_button_stays_down() {
+        let actions = 200_000;
+        let (counts, out) = mixed(9, actions);
+        for (kind, wanted) in Kind::ALL.into_iter().zip([0.6, 0.2, 0.1, 0.1]) {
+            let share = f64::from(counts[kind as usize]) / f64::from(actions);
+            // Drags come by the five: the share of their steps varies by 0.002, those of the others by less.
+            assert!((share - wanted).abs() < 0.015, "{kind:?}: {share}");
+        }
         let mut down = false;
         let mut rest = &out[..];
         while let Some(kind) = rest.first() {
@@ -158,5 +177,11 @@ mod tests {
                 rest = &rest[6..];
             }
         }
+    }
+
+    #[test]
+    fn what_a_user_does_follows_from_the_seed() {
+        assert_eq!(mixed(9, 2000), mixed(9, 2000));
+        assert_ne!(mixed(9, 2000).1, mixed(10, 2000).1);
     }
 }

@@ -75,8 +75,6 @@ pub(super) struct Worker<'a> {
     before: Option<Vec<Tally>>,
     time: Timetable<'a>,
     next_scan: u64,
-    /// How the last connection failed, where none stands.
-    failure: Option<Outcome>,
 }
 
 impl<'a> Worker<'a> {
@@ -100,7 +98,6 @@ impl<'a> Worker<'a> {
             before: None,
             time: Timetable::new(control, job.window, job.drain, job.epoch, arrivals),
             next_scan: 0,
-            failure: None,
         };
         for id in 0..worker.share.desks.len() {
             worker.share.desks[id].1.begin_step(job.spec.users.stay.0);
@@ -194,7 +191,7 @@ impl<'a> Worker<'a> {
     }
 
     fn give(&mut self, id: usize, start: u64) {
-        let Some(failure) = self.failure.filter(|_| !self.desk(id).is_ready()) else {
+        let Some(failure) = self.desk(id).failure else {
             if !self.desk(id).is_due(start) {
                 self.recorder.missed(start, false);
             }
@@ -294,7 +291,7 @@ impl<'a> Worker<'a> {
         let desk = &mut *self.share.desks[id].1;
         let stood = desk.is_ready();
         if !stood {
-            self.failure = Some(outcome);
+            desk.failure = Some(outcome);
         }
         let pause = if matches!(broken, Broken::Protocol(_) | Broken::Tls(_)) { LONG_PAUSE } else { PAUSE };
         desk.disconnect(now + pause);
@@ -352,13 +349,16 @@ impl<'a> Worker<'a> {
     fn began(&mut self, id: usize) {
         self.time.tell();
         let now = self.time.now;
-        self.failure = None;
         self.recorder.connected(now);
-        let stay = self.job.spec.users.stay.0;
+        let (stay, from) = (self.job.spec.users.stay.0, self.job.window.from);
         let desk = self.desk(id);
+        desk.failure = None;
         desk.comes(now, stay);
-        let took = now.saturating_sub(desk.wanted);
-        self.figures.opening.record(Nanos(took));
+        let wanted = desk.wanted;
+        // Where users come and go, the storm at the beginning, when all are due at 0, is none of their logins.
+        if stay == 0 || (wanted > 0 && wanted >= from) {
+            self.figures.opening.record(Nanos(now.saturating_sub(wanted)));
+        }
         if self.time.is_open() {
             self.act(id);
         }
@@ -461,7 +461,8 @@ impl<'a> Worker<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use rustix::io::Errno;
     use vtax_plan::model::{DesktopActions, DesktopEncoding, DesktopPace, DesktopSecurity, DesktopUsers};
     use vtax_units::{CpuSet, Rate};
 
@@ -470,8 +471,9 @@ mod tests {
     use crate::{ArrivalProcess, Segment};
 
     const SECOND: u64 = 1_000_000_000;
+    const WINDOW: Window = Window { from: 5 * SECOND, to: 1_000 * SECOND, interval: 1_000 * SECOND };
 
-    fn spec() -> DesktopSpec {
+    pub(in super::super) fn spec() -> DesktopSpec {
         DesktopSpec {
             first: ([127, 0, 0, 1], 1).into(),
             sessions: 1,
@@ -495,33 +497,92 @@ mod tests {
         }
     }
 
-    /// What waits for a desktop that stalled longer than its actions may take waits for the server: it was called the generator's own
-    /// doing where the session survived.
-    #[test]
-    fn what_waited_for_a_late_answer_was_not_late_by_itself() {
-        let (spec, control) = (spec(), Control::new());
-        let window = Window { from: 0, to: 1_000 * SECOND, interval: 1_000 * SECOND };
+    /// A worker of these desktops, 10 s after its step's start.
+    fn at_ten_seconds(
+        spec: &DesktopSpec,
+        window: Window,
+        desks: &mut [Desk],
+        test: impl FnOnce(&mut Worker<'_>),
+    ) {
+        let control = Control::new();
         let epoch = Nanos(sched::monotonic().0 - 10 * SECOND);
-        let job = Job { spec: &spec, window, drain: 0, timeout: spec.timeout.0, epoch };
-        let mut desk = Desk::new(&spec, 0, None);
-        let share = Share { desks: vec![(0, &mut desk)], active: 1 };
+        let job = Job { spec, window, drain: 0, timeout: spec.timeout.0, epoch };
+        let active = desks.len();
+        let share = Share { desks: desks.iter_mut().enumerate().collect(), active };
         let profile = [Segment { from: Rate(1.0), to: Rate(1.0), duration: Nanos(window.to) }];
         let arrivals = StartTimes::new(ArrivalProcess::Constant, &profile, 1, 0, 1);
         let recorder = Recorder::new(window, spec.timeout, false);
         let mut worker = Worker::new(&job, &control, share, Some(arrivals), recorder).unwrap();
-        let desk = worker.desk(0);
-        desk.phase = Phase::Ready;
-        desk.act(0);
-        // It has timed out, and its answer is still to come; another action is due since second 5.
-        desk.under_way.clear();
-        desk.late = Some(u64::MAX);
-        assert!(desk.is_due(5 * SECOND) && !desk.has_room());
-        let told = desk.marked(0);
-        assert_eq!(told, Told::Answered { number: 0, had_room: false });
-        worker.answered(0, 0, false);
-        let since = worker.desk(0).available_since;
-        assert!(since >= 10 * SECOND && worker.desk(0).due.is_empty(), "{since}");
-        assert!(worker.recorder.lateness.max() >= 4 * SECOND, "the action has waited");
-        assert_eq!(worker.recorder.own_lateness.max(), 0, "but for the server alone");
+        worker.time.tell();
+        test(&mut worker);
+    }
+
+    /// Actions of users who wait for their first picture failed because another one's desktop couldn't be reached.
+    #[test]
+    fn a_desktop_that_cannot_be_reached_fails_no_action_of_another() {
+        let spec = spec();
+        let mut desks = [Desk::new(&spec, 0, None), Desk::new(&spec, 1, None)];
+        at_ten_seconds(&spec, WINDOW, &mut desks, |worker| {
+            worker.end(0, &Broken::System(Errno::CONNREFUSED));
+            for id in [0, 1] {
+                worker.give(id, 9 * SECOND);
+            }
+            assert!(worker.desk(0).due.is_empty(), "it has failed");
+            assert_eq!(worker.desk(1).due, [9 * SECOND]);
+            // Once it is there, its user acts; and one who was there waits for the next attempt.
+            worker.desk(0).phase = Phase::Ready;
+            worker.began(0);
+            assert_eq!(worker.desk(0).failure, None);
+            worker.end(0, &Broken::Closed);
+            worker.give(0, 9 * SECOND);
+            assert_eq!(worker.desk(0).due, [9 * SECOND]);
+        });
+    }
+
+    /// With users who come and go the longest login was one of the storm at the beginning.
+    #[test]
+    fn logins_of_the_storm_count_only_where_there_are_no_others() {
+        for (stay, wanted, counts) in [
+            (Nanos::ZERO, 0, 1),
+            (Nanos::ZERO, 6 * SECOND, 1),
+            (Nanos(SECOND), 0, 0),
+            (Nanos(SECOND), 4 * SECOND, 0),
+            (Nanos(SECOND), 6 * SECOND, 1),
+        ] {
+            let mut spec = spec();
+            spec.users.stay = stay;
+            let mut desks = [Desk::new(&spec, 0, None)];
+            at_ten_seconds(&spec, WINDOW, &mut desks, |worker| {
+                let desk = worker.desk(0);
+                (desk.phase, desk.wanted) = (Phase::Ready, wanted);
+                worker.began(0);
+                assert_eq!(worker.figures.opening.len(), counts, "{stay}, due at {wanted}");
+            });
+        }
+    }
+
+    /// What waits for a desktop that stalled longer than its actions may take waits for the server: it was called the generator's own
+    /// doing where the session survived.
+    #[test]
+    fn what_waited_for_a_late_answer_was_not_late_by_itself() {
+        let spec = spec();
+        let window = Window { from: 0, ..WINDOW };
+        let mut desks = [Desk::new(&spec, 0, None)];
+        at_ten_seconds(&spec, window, &mut desks, |worker| {
+            let desk = worker.desk(0);
+            desk.phase = Phase::Ready;
+            desk.act(0);
+            // It has timed out, and its answer is still to come; another action is due since second 5.
+            desk.under_way.clear();
+            desk.late = Some(u64::MAX);
+            assert!(desk.is_due(5 * SECOND) && !desk.has_room());
+            let told = desk.marked(0);
+            assert_eq!(told, Told::Answered { number: 0, had_room: false });
+            worker.answered(0, 0, false);
+            let since = worker.desk(0).available_since;
+            assert!(since >= 10 * SECOND && worker.desk(0).due.is_empty(), "{since}");
+            assert!(worker.recorder.lateness.max() >= 4 * SECOND, "the action has waited");
+            assert_eq!(worker.recorder.own_lateness.max(), 0, "but for the server alone");
+        });
     }
 }

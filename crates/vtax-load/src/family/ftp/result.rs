@@ -37,6 +37,10 @@ pub struct FtpDetails {
     pub refusals: Vec<(u16, u64)>,
     /// Words for the first failure.
     pub first_failure: Option<String>,
+    /// Bytes of content of transfers that were right and ended within the recorded time, whenever they began. `None` in runs of older
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_in_time: Option<u64>,
 }
 
 /// Transfers of one kind.
@@ -151,6 +155,13 @@ impl FtpDetails {
         self.retr.bytes + self.stor.bytes + self.list.bytes
     }
 
+    /// Bytes that make the goodput: of transfers that were right and ended within the recorded time. What ends after it would be more than
+    /// its time had. Older versions wrote down those of transfers that began within it alone.
+    #[must_use]
+    pub fn bytes_in_time(&self) -> u64 {
+        self.bytes_in_time.unwrap_or_else(|| self.bytes())
+    }
+
     /// Transfers that were acknowledged but not whole, or not right.
     #[must_use]
     pub fn wrong(&self) -> u64 {
@@ -182,6 +193,8 @@ impl FtpDetails {
         }
         self.refusals.sort_unstable();
         self.first_failure = self.first_failure.take().or(other.first_failure);
+        let bytes = self.bytes_in_time.into_iter().chain(other.bytes_in_time);
+        self.bytes_in_time = bytes.reduce(|sum, more| sum + more);
     }
 }
 
@@ -202,5 +215,26 @@ fn add_phases(all: &mut Vec<PhaseTimes>, more: Vec<PhaseTimes>) {
             Some(own) => own.times.add(&phase.times),
             None => all.push(phase),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_in_time_add_up_and_older_runs_have_those_of_what_began() {
+        let retr = FtpTransfers { bytes: 70, ..FtpTransfers::default() };
+        let old = FtpDetails { retr, ..FtpDetails::default() };
+        let mut stored = serde_json::to_value(&old).unwrap();
+        assert!(stored.get("bytes_in_time").is_none(), "{stored}");
+        assert_eq!(serde_json::from_value::<FtpDetails>(stored.clone()).unwrap().bytes_in_time(), 70);
+        stored["bytes_in_time"] = 40.into();
+        let new: FtpDetails = serde_json::from_value(stored).unwrap();
+        assert_eq!((new.bytes(), new.bytes_in_time()), (70, 40));
+        let mut sum = FtpDetails::default();
+        sum.add(new.clone());
+        sum.add(new);
+        assert_eq!((sum.bytes(), sum.bytes_in_time()), (140, 80));
     }
 }

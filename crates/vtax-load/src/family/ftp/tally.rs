@@ -26,6 +26,8 @@ pub(super) struct Tally {
     tls: Option<String>,
     without_close_notify: u64,
     compared: u64,
+    /// Of transfers that were right and ended within the recorded time, whenever they began.
+    bytes_in_time: u64,
     passive_elsewhere: u64,
     /// Rare, so that it may allocate.
     refusals: BTreeMap<u16, u64>,
@@ -64,6 +66,7 @@ impl Tally {
             tls: None,
             without_close_notify: 0,
             compared: 0,
+            bytes_in_time: 0,
             passive_elsewhere: 0,
             refusals: BTreeMap::new(),
             first_failure: None,
@@ -101,8 +104,11 @@ impl Tally {
         *count += 1;
     }
 
-    /// A transfer has ended.
-    pub(super) fn transferred(&mut self, transfer: &Transfer, outcome: Outcome, now: u64) {
+    /// A transfer has ended; the recorded time ends at `until`.
+    pub(super) fn transferred(&mut self, transfer: &Transfer, outcome: Outcome, now: u64, until: u64) {
+        if outcome == Outcome::Ok && (self.from..until).contains(&now) {
+            self.bytes_in_time += transfer.moved;
+        }
         if transfer.start < self.from {
             return;
         }
@@ -183,6 +189,7 @@ impl Tally {
             passive_elsewhere: self.passive_elsewhere,
             refusals: self.refusals.into_iter().collect(),
             first_failure: self.first_failure,
+            bytes_in_time: Some(self.bytes_in_time),
         }
     }
 }
@@ -230,5 +237,24 @@ mod tests {
         // Parts of transfers count by when these started, what happens to sessions by when it does.
         assert_eq!((details.compared, details.passive_elsewhere), (20, 2));
         assert_eq!((details.refusals, details.broken_sessions), (vec![(450, 3)], 3));
+    }
+
+    /// Goodput was that of all transfers that had begun in time, however late they ended: more than a server did that falls behind.
+    #[test]
+    fn goodput_is_of_transfers_that_end_in_time() {
+        let mut tally = Tally::new(100, Nanos::from_secs(1));
+        for (start, now, outcome) in [
+            (10, 99, Outcome::Ok),
+            (20, 100, Outcome::Ok),
+            (120, 299, Outcome::Ok),
+            (130, 200, Outcome::Lost),
+            (140, 300, Outcome::Ok),
+            (150, 9_000, Outcome::Ok),
+        ] {
+            let transfer = Transfer { start, moved: 10, ..Transfer::new(Kind::Retr, 1, 1, 10) };
+            tally.transferred(&transfer, outcome, now, 300);
+        }
+        let details = tally.details();
+        assert_eq!((details.bytes_in_time, details.bytes(), details.retr.failed), (Some(20), 30, 1));
     }
 }

@@ -475,7 +475,7 @@ impl<'a> Worker<'a> {
                 // Others have to move them.
                 self.job.begun.fetch_sub(self.job.bytes_of(transfer), Relaxed);
             }
-            self.tally.transferred(transfer, outcome, now);
+            self.tally.transferred(transfer, outcome, now, self.time.stop);
             if slot.arrival.is_none() {
                 self.recorder.ended(transfer.start, now, outcome, code);
             }

@@ -543,7 +543,9 @@ impl Exchange {
             take_cookies(&dialog.head, &mut dialog.session.cookies);
         }
         let coding = field(&dialog.head, b"content-encoding").filter(|coding| !coding.is_empty());
-        let coding = coding.filter(|_| self.ready.compression == HttpCompression::Decode && !request.is_head);
+        let decodes = self.ready.compression == HttpCompression::Decode && !request.is_head;
+        // An answer without a body may name the coding that its body would have.
+        let coding = coding.filter(|_| decodes && dialog.length > 0);
         let (body, length) = match coding {
             None => (&dialog.body, dialog.length),
             Some(coding) => {
@@ -658,11 +660,7 @@ fn take_cookies(head: &[u8], cookies: &mut Vec<(Vec<u8>, Vec<u8>)>) {
         if name.is_empty() || name.len() + value.len() > COOKIE_BYTES {
             continue;
         }
-        // A server takes a cookie back by ending its life.
-        let over = parts.any(|part| {
-            let part = part.trim_ascii();
-            part.len() >= 9 && part[..9].eq_ignore_ascii_case(b"max-age=0")
-        });
+        let over = ends_life(parts);
         let own = cookies.iter().position(|(own, _)| own == name);
         match own {
             Some(at) if over => drop(cookies.remove(at)),
@@ -671,6 +669,22 @@ fn take_cookies(head: &[u8], cookies: &mut Vec<(Vec<u8>, Vec<u8>)>) {
             None => cookies.push((name.to_vec(), value.to_vec())),
         }
     }
+}
+
+/// Whether these attributes take a cookie back, by ending its life: by `Max-Age` where that is there, else by `Expires`. Servers say 1970
+/// then; another year isn't compared, as loads are short.
+fn ends_life<'c>(attributes: impl Iterator<Item = &'c [u8]>) -> bool {
+    let (mut by_age, mut by_date) = (None, false);
+    for attribute in attributes {
+        let Some(equals) = attribute.iter().position(|byte| *byte == b'=') else { continue };
+        let (name, value) = (attribute[..equals].trim_ascii(), attribute[equals + 1..].trim_ascii());
+        if name.eq_ignore_ascii_case(b"max-age") && !value.is_empty() {
+            by_age = Some(value[0] == b'-' || value.iter().all(|byte| *byte == b'0'));
+        } else if name.eq_ignore_ascii_case(b"expires") {
+            by_date = [&b" 1970"[..], b"-1970", b"-70 "].iter().any(|year| contains(value, year));
+        }
+    }
+    by_age.unwrap_or(by_date)
 }
 
 /// Decodes a body into `decoded`.

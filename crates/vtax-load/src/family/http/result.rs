@@ -27,6 +27,9 @@ pub struct HttpDetails {
     /// Words for the first failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failure: Option<String>,
+    /// Answers of any status that came within the recorded time, whenever their requests began; `None` in runs of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replies_in_time: Option<u64>,
 }
 
 /// Requests as they are, and sessions of them.
@@ -85,6 +88,8 @@ impl HttpDetails {
             self.http2.get_or_insert_default().add(more);
         }
         self.first_failure = self.first_failure.take().or(other.first_failure);
+        let replies = self.replies_in_time.into_iter().chain(other.replies_in_time);
+        self.replies_in_time = replies.reduce(|sum, more| sum + more);
     }
 }
 
@@ -124,7 +129,12 @@ mod tests {
             tls.full.record(Nanos::from_millis(ms));
             let request = HttpRequestDetails { name: "GET /".to_owned(), ok: ms, ..Default::default() };
             let exchanges = HttpExchanges { requests: vec![request], ..HttpExchanges::default() };
-            HttpDetails { tls: Some(tls), exchanges: Some(exchanges), ..HttpDetails::default() }
+            HttpDetails {
+                tls: Some(tls),
+                exchanges: Some(exchanges),
+                replies_in_time: Some(ms),
+                ..HttpDetails::default()
+            }
         };
         let mut sum = HttpDetails::default();
         sum.add(of(3));
@@ -132,6 +142,7 @@ mod tests {
         let tls = sum.tls.as_ref().unwrap();
         assert_eq!((tls.done(), tls.failed), (2, 2));
         assert_eq!(sum.exchanges.as_ref().unwrap().requests[0].ok, 8);
+        assert_eq!(sum.replies_in_time, Some(8));
         let text = serde_json::to_string(&sum).unwrap();
         assert_eq!(serde_json::from_str::<HttpDetails>(&text).unwrap(), sum);
     }

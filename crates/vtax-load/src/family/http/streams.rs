@@ -228,7 +228,8 @@ impl Dialogue for Http2 {
         self.ready.streams
     }
 
-    fn write(&mut self, streams: &mut Streams, last: bool, _out: &mut Vec<u8>) {
+    // Of the last request of a connection nothing is said: GOAWAY makes some servers drop what is under way on it.
+    fn write(&mut self, streams: &mut Streams, _last: bool, _out: &mut Vec<u8>) {
         let number = self.choose();
         let connection = self.connection(streams);
         let length = self.ready.length(number);
@@ -242,9 +243,6 @@ impl Dialogue for Http2 {
         asked.body.clear();
         if self.now >= self.from {
             self.found.tally.opened(connection.client.open_streams());
-        }
-        if last {
-            connection.client.say_goodbye(&mut connection.out);
         }
     }
 
@@ -368,6 +366,8 @@ impl StreamEvents<'_> {
             return Ok(());
         }
         let decodes = self.ready.ready.compression == HttpCompression::Decode && !request.is_head;
+        // An answer without a body may name the coding that its body would have.
+        let decodes = decodes && asked.length > 0;
         let coding = field(&asked.head, b"content-encoding").filter(|coding| decodes && !coding.is_empty());
         let (body, length) = match coding {
             None => (&asked.body, asked.length),

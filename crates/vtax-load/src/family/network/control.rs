@@ -13,7 +13,7 @@ use super::voice::VoiceReport;
 use super::{FailureKind, NetworkError, NetworkSpec, TcpSide, UdpReceiver, UdpSender};
 
 /// Version of this protocol; both ends must have the same.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 /// A result with 100,000 intervals stays below.
 const MESSAGE_MAX: usize = 4 << 20;
 
@@ -92,6 +92,9 @@ pub(super) struct ServerReport {
     pub(super) udp_sent: Option<UdpSender>,
     pub(super) voice: Option<Box<VoiceReport>>,
     pub(super) cpu: NetworkCpu,
+    /// Bytes that the answers of transactions were sent again in, at most.
+    #[serde(default)]
+    pub(super) again: u64,
 }
 
 impl FromServer {

@@ -252,11 +252,7 @@ impl<'a> Pinger<'a> {
         match rustix::net::send(&self.wire.socket, &self.message, SendFlags::NOSIGNAL) {
             Ok(_) => {}
             // No room now, or an ICMP message about an earlier one: this probe is lost.
-            Err(
-                Errno::AGAIN | Errno::NOBUFS | Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH,
-            ) => {
-                return Ok(());
-            }
+            Err(e) if matches!(e, Errno::AGAIN | Errno::NOBUFS) || said_by_icmp(e) => return Ok(()),
             Err(e) => return Err(e.into()),
         }
         self.pending[slot] = Pending { number, intended, sent, counts };
@@ -272,7 +268,7 @@ impl<'a> Pinger<'a> {
             match rustix::net::recv(&self.wire.socket, &mut self.inbound[..], RecvFlags::DONTWAIT) {
                 Ok((length, _)) => self.answered(monotonic().0, length, counter),
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-                Err(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH) => {}
+                Err(e) if said_by_icmp(e) => {}
                 Err(e) => return Err(e.into()),
             }
         }
@@ -323,6 +319,12 @@ impl<'a> Pinger<'a> {
     }
 }
 
+/// Whether an error is what ICMP said of an earlier datagram: that its port or host isn't there, or that it was too large
+/// for the path and later ones go in fragments (udp(7)).
+fn said_by_icmp(error: Errno) -> bool {
+    matches!(error, Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::MSGSIZE)
+}
+
 /// The server's part of UDP echo: sends back what carries the token, to the one who showed it.
 pub(super) fn answer(socket: &UdpSocket, token: &Token, size: usize, over: &AtomicBool) -> io::Result<()> {
     let mut inbox = Inbox::new(BATCH_MAX, size);
@@ -340,9 +342,8 @@ pub(super) fn answer(socket: &UdpSocket, token: &Token, size: usize, over: &Atom
                     Err(e) => return Err(e.into()),
                 }
             }
-            Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionRefused) => {
-                continue;
-            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) if Errno::from_io_error(&e).is_some_and(said_by_icmp) => continue,
             Err(e) => return Err(e),
         };
         bytes.clear();
@@ -372,5 +373,13 @@ mod tests {
         assert_eq!(checksum(&[]), 0xffff);
         assert_eq!(checksum(&[0x12]), !0x1200);
         assert_eq!(checksum(&[0xff; 100_000]), 0);
+    }
+
+    #[test]
+    fn what_icmp_said_of_an_earlier_probe_ends_no_test() {
+        for error in [Errno::CONNREFUSED, Errno::HOSTUNREACH, Errno::NETUNREACH, Errno::MSGSIZE] {
+            assert!(said_by_icmp(error), "{error:?}");
+        }
+        assert!(!said_by_icmp(Errno::BADF) && !said_by_icmp(Errno::NETDOWN));
     }
 }

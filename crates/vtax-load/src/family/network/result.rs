@@ -182,9 +182,7 @@ impl NetworkResult {
     pub fn nothing_succeeded(&self) -> Option<String> {
         match self {
             Self::Tcp(tcp) => [&tcp.up, &tcp.down].into_iter().flatten().find_map(TcpFlow::nothing_arrived),
-            Self::Udp(udp) => {
-                (udp.receiver.received == 0).then(|| format!("none of {} datagrams arrived", udp.sender.sent))
-            }
+            Self::Udp(udp) => udp.nothing_arrived(),
             Self::Rr(rr) => {
                 (rr.transactions == 0).then(|| "not a transaction ended in the counted time".to_owned())
             }
@@ -224,6 +222,17 @@ impl UdpResult {
         Self { sender, receiver: UdpReceiver { no_room, ..receiver } }
     }
 
+    fn nothing_arrived(&self) -> Option<String> {
+        match (self.receiver.received, self.sender.sent) {
+            (0, 0) => {
+                let unsaid = || "not a datagram was sent in the counted time".to_owned();
+                Some(self.sender.limited.clone().unwrap_or_else(unsaid))
+            }
+            (0, sent) => Some(format!("none of {sent} datagrams arrived")),
+            _ => None,
+        }
+    }
+
     /// Datagrams that never came, as a share of those sent.
     #[must_use]
     pub fn loss(&self) -> f64 {
@@ -256,6 +265,9 @@ pub struct RrResult {
     pub client_cpu: NetworkCpu,
     /// What the server's used.
     pub server_cpu: NetworkCpu,
+    /// Bytes that the server sent again, at most: each segment that it did counts as a full one.
+    #[serde(default)]
+    pub server_again: u64,
     /// The client's connections.
     pub connections: Vec<ConnectionFacts>,
 }
@@ -332,6 +344,17 @@ mod tests {
         assert_eq!((of(7_000).receiver.no_room, of(4_600).receiver.no_room), (4_600, 4_600));
         assert_eq!(of(12).receiver.no_room, 12);
         assert!((of(7_000).loss() - 4_600.0 / 7_000.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_was_not_even_sent_is_told_apart_from_what_did_not_arrive() {
+        let told = |sender| {
+            NetworkResult::Udp(UdpResult::of(sender, UdpReceiver::default())).nothing_succeeded().unwrap()
+        };
+        let sender = UdpSender { sent: 7, limited: Some("slow".to_owned()), ..UdpSender::default() };
+        assert_eq!(told(sender.clone()), "none of 7 datagrams arrived");
+        assert_eq!(told(UdpSender { sent: 0, ..sender }), "slow");
+        assert_eq!(told(UdpSender::default()), "not a datagram was sent in the counted time");
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub(super) fn client(
             intervals: counted.event_intervals,
             client_cpu: NetworkCpu::default(),
             server_cpu: NetworkCpu::default(),
+            server_again: 0,
             connections: Vec::new(),
         };
         for thread in threads {
@@ -57,7 +58,8 @@ pub(super) fn client(
         result.transactions = result.latency.len();
         Ok(result)
     })?;
-    result.server_cpu = control::ask_report(&mut link)?.cpu;
+    let report = control::ask_report(&mut link)?;
+    (result.server_cpu, result.server_again) = (report.cpu, report.again);
     Ok(result)
 }
 
@@ -103,8 +105,9 @@ fn ask(
     Ok((latency, cpu, facts(&stream, &before, all * u64::from(test.request))))
 }
 
-/// The server's part, on one connection: answers until the client has no more to ask.
-pub(super) fn answer(mut stream: TcpStream, test: &RrTest) -> Result<NetworkCpu, NetworkError> {
+/// The server's part, on one connection: answers until the client has no more to ask. What that took, and bytes that were
+/// sent again for it, at most.
+pub(super) fn answer(mut stream: TcpStream, test: &RrTest) -> Result<(NetworkCpu, u64), NetworkError> {
     let usage = Usage::begin();
     let mut respond = || -> io::Result<()> {
         stream.set_read_timeout(Some(STUCK))?;
@@ -120,5 +123,6 @@ pub(super) fn answer(mut stream: TcpStream, test: &RrTest) -> Result<NetworkCpu,
         }
     };
     respond().map_err(NetworkError::lost("answering it"))?;
-    Ok(usage.end())
+    let kernel = tcp_info(stream.as_fd()).unwrap_or_default();
+    Ok((usage.end(), u64::from(kernel.retransmissions) * u64::from(kernel.send_mss)))
 }

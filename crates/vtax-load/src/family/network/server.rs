@@ -34,6 +34,8 @@ const INTRODUCTION: Duration = Duration::from_secs(5);
 const PLACE_WITHIN: Duration = Duration::from_millis(300);
 /// Between two looks at whether a client is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Between two looks at whether a transfer is over while the client says nothing.
+const HEAR_EVERY: Duration = Duration::from_millis(20);
 
 /// What all threads of a server share.
 struct ServerState {
@@ -195,9 +197,9 @@ impl RunningTest<'_> {
         let patience = Duration::from_nanos(self.spec.warmup.0 + self.spec.duration.0) + PATIENCE * 2;
         link.set_read_timeout(Some(patience)).map_err(NetworkError::system("prepare a connection"))?;
         let report = match &self.spec.test {
-            NetworkTestKind::Tcp(test) => self.tcp(test, link),
+            // What it says next is heard beside the sending.
+            NetworkTestKind::Tcp(test) => return self.tcp(test, link),
             NetworkTestKind::Rr(test) => self.rr(test, link),
-            // What it says next is waited for beside the sending.
             NetworkTestKind::Udp(test) if test.direction == Direction::Down => {
                 return self.udp_down(test, link);
             }
@@ -279,6 +281,8 @@ impl RunningTest<'_> {
         move || stop.load(Relaxed)
     }
 
+    /// Transfers until the time is over, and waits until the client asks; the sending ends where the client calls the test
+    /// off, or is gone.
     fn tcp(&self, test: &TcpTest, link: &mut TcpStream) -> Result<ServerReport, NetworkError> {
         let ups = if test.direction == Direction::Down { 0 } else { test.streams };
         let downs = if test.direction == Direction::Up { 0 } else { test.streams };
@@ -286,14 +290,29 @@ impl RunningTest<'_> {
         let (up, down) = (tcp::fresh(up), tcp::fresh(down));
         control::send(link, &FromServer::Go)?;
         let timeline = Timeline::begin(self.spec);
-        let cancelled = self.cancelled();
-        let (received, sent) = tcp::both(
-            || tcp::side(tcp::Role::Receives, up, test, &timeline, &cancelled, None),
-            || tcp::side(tcp::Role::Sends, down, test, &timeline, &cancelled, None),
-        );
+        let (stopped, broken_off) = (self.cancelled(), AtomicBool::new(false));
+        let sends_no_more = || stopped() || broken_off.load(Relaxed);
+        let transfer = || {
+            // What is received ends with what the client sends.
+            let (received, sent) = tcp::both(
+                || tcp::side(tcp::Role::Receives, up, test, &timeline, &stopped, None),
+                || tcp::side(tcp::Role::Sends, down, test, &timeline, &sends_no_more, None),
+            );
+            Ok::<_, NetworkError>((received?, sent?))
+        };
+        let (received, sent, has_asked) = thread::scope(|scope| {
+            let thread = scope.spawn(transfer);
+            let heard = hear_meanwhile(link, &broken_off, || thread.is_finished());
+            let (received, sent) = joined(thread.join())?;
+            heard.map(|has_asked| (received, sent, has_asked))
+        })?;
+        if !has_asked {
+            // It may have been called off as it ended.
+            asked_meanwhile(link, &broken_off)?;
+        }
         Ok(ServerReport {
-            received: (ups > 0).then_some(received?),
-            sent: (downs > 0).then_some(sent?),
+            received: (ups > 0).then_some(received),
+            sent: (downs > 0).then_some(sent),
             ..ServerReport::default()
         })
     }
@@ -302,16 +321,18 @@ impl RunningTest<'_> {
         let setup = SocketOptions { no_delay: true, ..test.socket.clone() };
         let (streams, _) = self.gather(link, &setup, test.streams, 0)?;
         control::send(link, &FromServer::Go)?;
-        let cpu = thread::scope(|scope| {
+        let (cpu, again) = thread::scope(|scope| {
             let threads: Vec<_> =
                 streams.into_iter().map(|stream| scope.spawn(move || rr::answer(stream, test))).collect();
-            let mut cpu = NetworkCpu::default();
+            let (mut cpu, mut again) = (NetworkCpu::default(), 0_u64);
             for thread in threads {
-                cpu.add(joined(thread.join())?);
+                let (used, sent_again) = joined(thread.join())?;
+                cpu.add(used);
+                again = again.saturating_add(sent_again);
             }
-            Ok::<_, NetworkError>(cpu)
+            Ok::<_, NetworkError>((cpu, again))
         })?;
-        Ok(ServerReport { cpu, ..ServerReport::default() })
+        Ok(ServerReport { cpu, again, ..ServerReport::default() })
     }
 
     /// A socket for datagrams on the address the client has reached.
@@ -405,6 +426,31 @@ fn asked_meanwhile(link: &mut TcpStream, broken_off: &AtomicBool) -> Result<(), 
         said = control::receive(link);
     }
     is_question(&said?)
+}
+
+/// Hears the client beside a transfer, until that is `over`: whether it has asked for the report. `broken_off` is set
+/// where it calls the test off before it asks, or goes. Where the transfer fails its word isn't waited for: it may wait
+/// itself to be told why.
+fn hear_meanwhile(
+    link: &mut TcpStream,
+    broken_off: &AtomicBool,
+    over: impl Fn() -> bool,
+) -> Result<bool, NetworkError> {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(HEAR_EVERY.subsec_nanos()) };
+    while !over() {
+        if !poll(&mut [PollFd::new(&*link, PollFlags::IN)], Some(&timeout)).is_ok_and(|ready| ready > 0) {
+            continue;
+        }
+        let said = control::receive(link);
+        if matches!(said, Ok(ToServer::Report)) {
+            return Ok(true);
+        }
+        broken_off.store(true, Relaxed);
+        if !matches!(said?, ToServer::Stop) {
+            return Err(NetworkError::protocol("something else than a question".to_owned()));
+        }
+    }
+    Ok(false)
 }
 
 fn is_question(said: &ToServer) -> Result<(), NetworkError> {

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ use super::{
 const LOOK: Duration = Duration::from_millis(100);
 /// How long data under way may take to arrive after the end.
 const DRAIN: Duration = Duration::from_secs(10);
+/// How long a far end may say nothing after the test was called off, until this end waits for it no more.
+const SILENCE: Nanos = Nanos::from_secs(2);
 /// Connections that may wait to be taken: as many as a test may have.
 const BACKLOG: i32 = 512;
 /// What one call may drop or copy.
@@ -51,11 +54,14 @@ pub(super) fn client(
     let cancelled = cancelled_by(session.control);
     // One end's figures are enough to watch: what comes in, where anything does.
     let watch_up = down.is_empty().then_some(session.watch);
-    let (sent, received) = both(
-        || side(Role::Sends, up, test, &timeline, &cancelled, watch_up),
-        || side(Role::Receives, down, test, &timeline, &cancelled, Some(session.watch)),
-    );
-    let (sent, received) = match (sent, received) {
+    let transfer = || {
+        both(
+            || side(Role::Sends, up, test, &timeline, &cancelled, watch_up),
+            || side(Role::Receives, down, test, &timeline, &cancelled, Some(session.watch)),
+        )
+    };
+    let ended = if downs > 0 { or_call_off(&link, &cancelled, transfer)? } else { transfer() };
+    let (sent, received) = match ended {
         (Ok(sent), Ok(received)) => (sent, received),
         (Err(error), _) | (_, Err(error)) => return Err(explain(error, &mut link)),
     };
@@ -77,6 +83,31 @@ pub(super) fn client(
     } else {
         Err(NetworkError::protocol("a report without the test's figures".to_owned()))
     }
+}
+
+/// Does the work, and tells the server where it is called off meanwhile: what that sends it ends itself.
+fn or_call_off<T>(
+    link: &TcpStream,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    work: impl FnOnce() -> T,
+) -> Result<T, NetworkError> {
+    let mut link = link.try_clone().map_err(NetworkError::system("watch over a transfer"))?;
+    let (over, waiting) = channel::<()>();
+    Ok(thread::scope(|scope| {
+        scope.spawn(move || {
+            while waiting.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                if cancelled() {
+                    // A server that is gone is told of by its connections.
+                    let _ = control::send(&mut link, &ToServer::Stop);
+                    return;
+                }
+            }
+        });
+        let done = work();
+        // Ends the thread that waits for it.
+        drop(over);
+        done
+    }))
 }
 
 /// How long the server may take to notice that a transfer has come to nothing, after this end has.
@@ -282,10 +313,19 @@ impl Transfer<'_> {
         let cpu = usage.end();
         if role == Role::Sends {
             self.wait_for_peer()
+                .and_then(|()| self.check_taken(before, bytes))
                 .map_err(NetworkError::lost("waiting for the last acknowledgement"))
                 .map_err(|error| self.stalled(role, before, error))?;
         }
         Ok(End { bytes, at, cpu, facts: facts(self.stream, before, bytes) })
+    }
+
+    /// A receiver that gave up closes as well, and has taken nothing.
+    fn check_taken(&self, before: &TcpInfo, bytes: u64) -> io::Result<()> {
+        let Ok(now) = tcp_info(self.stream.as_fd()) else { return Ok(()) };
+        let taken = now.bytes_acknowledged.saturating_sub(before.bytes_acknowledged);
+        let is_lost = bytes > 0 && taken == 0 && !(self.cancelled)();
+        if is_lost { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 
     /// Says more about a loss where the connection stands but carried nothing at all. Whether small
@@ -345,10 +385,12 @@ impl Transfer<'_> {
                     at = monotonic();
                 }
                 Err(Errno::AGAIN | Errno::INTR) => {
-                    if (self.cancelled)() {
+                    let now = monotonic();
+                    // Whoever sends ends soon as well, so that both ends count the same bytes.
+                    if (self.cancelled)() && now.saturating_sub(at) >= SILENCE {
                         return Ok((received, at));
                     }
-                    if monotonic() > deadline {
+                    if now > deadline {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
                 }
@@ -360,15 +402,21 @@ impl Transfer<'_> {
     /// The receiver closes once it has everything; then all is acknowledged.
     fn wait_for_peer(&self) -> io::Result<()> {
         self.stream.set_read_timeout(Some(LOOK))?;
-        let deadline = monotonic().0 + DRAIN.as_nanos() as u64;
+        let began = monotonic();
         let mut byte = [0];
         loop {
             match rustix::net::recv(self.stream, &mut byte[..], RecvFlags::empty()) {
                 Ok((_, 0)) => return Ok(()),
                 Ok(_) => return Err(io::Error::other("it sent data where none was asked for")),
-                Err(Errno::AGAIN | Errno::INTR) if (self.cancelled)() => return Ok(()),
-                Err(Errno::AGAIN | Errno::INTR) if monotonic().0 < deadline => {}
-                Err(Errno::AGAIN | Errno::INTR) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(Errno::AGAIN | Errno::INTR) => {
+                    let waited = monotonic().saturating_sub(began);
+                    if (self.cancelled)() && waited >= SILENCE {
+                        return Ok(());
+                    }
+                    if waited.0 > DRAIN.as_nanos() as u64 {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
                 Err(error) => return Err(error.into()),
             }
         }

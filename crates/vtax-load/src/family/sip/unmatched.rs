@@ -37,9 +37,11 @@ pub(crate) enum Kind {
     HandshakeFailed,
     /// No local port was left for a connection.
     NoPort,
+    /// A request that would have begun a call more than this end has room for.
+    NoRoom,
 }
 
-const KINDS: [(Kind, &str); 16] = [
+const KINDS: [(Kind, &str); 17] = [
     (Kind::Malformed, "malformed"),
     (Kind::Oversize, "oversize"),
     (Kind::UnknownTransaction, "unknown-transaction"),
@@ -56,7 +58,15 @@ const KINDS: [(Kind, &str); 16] = [
     (Kind::Disconnected, "disconnected"),
     (Kind::HandshakeFailed, "handshake-failed"),
     (Kind::NoPort, "no-local-port"),
+    (Kind::NoRoom, "no-room"),
 ];
+
+impl Kind {
+    /// What it is called in results.
+    pub(crate) const fn name(self) -> &'static str {
+        KINDS[self as usize].1
+    }
+}
 
 /// The counts.
 #[derive(Debug, Clone, Default)]
@@ -99,5 +109,6 @@ mod tests {
         unmatched.add_to(&mut all);
         unmatched.add_to(&mut all);
         assert_eq!(all, BTreeMap::from([("late".to_owned(), 2), ("refused".to_owned(), 4)]));
+        assert_eq!(all.get(Kind::Refused.name()), Some(&4));
     }
 }

@@ -9,11 +9,15 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 /// Sessions of these targets, recorded from then on.
 fn sessions(targets: &[&str], from: u64) -> Exchange {
+    sessions_of(targets, HttpCompression::None, from)
+}
+
+fn sessions_of(targets: &[&str], compression: HttpCompression, from: u64) -> Exchange {
     let steps = targets.iter().map(|target| HttpStep::get(target)).collect();
     let script = HttpScript {
         sessions: vec![HttpSessionPlan { weight: 1, steps }],
         zipf: None,
-        compression: HttpCompression::None,
+        compression,
         cookies: false,
     };
     let requests = HttpRequests { script: Some(Box::new(script)), ..HttpRequests::get("/", "test") };
@@ -147,6 +151,56 @@ fn cookies_are_set_changed_and_taken_back() {
     assert_eq!(cookies, [(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"2".to_vec())]);
     take_cookies(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=; Max-Age=0\r\nSet-Cookie: b=3\r\n\r\n", &mut cookies);
     assert_eq!(cookies, [(b"b".to_vec(), b"3".to_vec())]);
+}
+
+/// Only `Max-Age=0` was known to take a cookie back: sessions sent it on after a logout.
+#[test]
+fn cookies_are_taken_back_by_a_date_and_by_a_negative_age() {
+    let is_kept = |attributes: &str| {
+        let mut cookies = vec![(b"a".to_vec(), b"1".to_vec())];
+        let head = format!("HTTP/1.1 200 OK\r\nSet-Cookie: a=; Path=/; {attributes}\r\n\r\n");
+        take_cookies(head.as_bytes(), &mut cookies);
+        !cookies.is_empty()
+    };
+    for over in [
+        "Expires=Thu, 01 Jan 1970 00:00:00 GMT",
+        "expires=Thu, 01-Jan-1970 00:00:01 GMT; Max-Age=0",
+        "EXPIRES = Thu, 01-Jan-70 00:00:10 GMT; HttpOnly",
+        "Max-Age=-1",
+        "max-age=-86400; Expires=Wed, 01 Jan 2070 00:00:00 GMT",
+    ] {
+        assert!(!is_kept(over), "{over}");
+    }
+    for kept in [
+        "Expires=Wed, 01 Jan 2070 00:00:00 GMT",
+        "Max-Age=3600; Expires=Thu, 01 Jan 1970 00:00:00 GMT",
+        "Max-Age=05",
+        "Max-Age=",
+        "Secure",
+    ] {
+        assert!(is_kept(kept), "{kept}");
+    }
+}
+
+/// An answer that names a coding but has no body was called corrupt.
+#[test]
+fn an_answer_without_a_body_is_not_decoded() {
+    let head = |status: &str, length: usize| {
+        format!("HTTP/1.1 {status}\r\nContent-Encoding: gzip\r\nContent-Length: {length}\r\n\r\n")
+    };
+    let empty = "HTTP/1.1 304 Not Modified\r\nContent-Encoding: gzip\r\n\r\n".to_owned();
+    for (answer, outcome) in [
+        (head("200 OK", 0), Outcome::Ok),
+        (head("302 Found", 0), Outcome::Ok),
+        (empty, Outcome::Ok),
+        (head("200 OK", 8) + "nonsense", Outcome::Corrupt),
+    ] {
+        let mut exchange = sessions_of(&["/"], HttpCompression::Decode, 0);
+        let mut dialog = Dialog::default();
+        next(&mut exchange, &mut dialog);
+        let answered = exchange.read(&mut dialog, answer.as_bytes()).unwrap().answer;
+        assert_eq!(answered.map(|answered| answered.outcome), Some(outcome), "{answer}");
+    }
 }
 
 #[test]

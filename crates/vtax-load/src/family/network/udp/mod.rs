@@ -3,6 +3,7 @@
 mod datagram;
 mod numbers;
 mod receive;
+mod schedule;
 mod send;
 
 use std::net::TcpStream;

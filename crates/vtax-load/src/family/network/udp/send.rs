@@ -16,6 +16,7 @@ use super::super::control::Token;
 use super::super::meter::{Counter, Timeline, Usage};
 use super::super::{Direction, NetworkError, UdpSender, UdpTest};
 use super::datagram::{COUNTED, Head, LOOK, PIECES, of_piece, wait_for};
+use super::schedule::Schedule;
 use crate::limit::FLOOR_BESIDE;
 use crate::{LatencyHistogram, timely};
 
@@ -45,8 +46,9 @@ pub(in super::super) fn send(
     let mut sender = sending.sender;
     sender.cpu = usage.end();
     // N datagrams that are due take N of the gaps between them.
-    sender.time = Nanos(sending.last.saturating_sub(sending.first) + sending.gap.unwrap_or(0.0) as u64);
-    if let Some(gap) = sending.gap
+    let gap = sending.schedule.gap();
+    sender.time = Nanos(sending.last.saturating_sub(sending.first) + gap.unwrap_or(0.0) as u64);
+    if let Some(gap) = gap
         && !cancelled()
     {
         let intended = (timeline.duration.0 as f64 / gap).floor();
@@ -77,8 +79,7 @@ struct Sending<'a> {
     timeline: &'a Timeline,
     token: Token,
     size: usize,
-    /// Nanoseconds between two datagrams, where there is a rate.
-    gap: Option<f64>,
+    schedule: Schedule,
     outbox: Outbox,
     bytes: Vec<u8>,
     /// Datagrams of one piece: several where the kernel cuts it.
@@ -99,12 +100,13 @@ impl<'a> Sending<'a> {
     fn new(socket: &'a UdpSocket, token: Token, test: &UdpTest, timeline: &'a Timeline) -> Self {
         let size = test.size as usize;
         let of_piece = of_piece(test);
+        let gap = test.rate.map(|rate| f64::from(test.size) * 8e9 / rate.0 as f64);
         let mut sending = Self {
             socket,
             timeline,
             token,
             size,
-            gap: test.rate.map(|rate| f64::from(test.size) * 8e9 / rate.0 as f64),
+            schedule: Schedule::new(timeline, gap),
             outbox: Outbox::new(),
             bytes: Vec::new(),
             of_piece: 1,
@@ -135,39 +137,27 @@ impl<'a> Sending<'a> {
             if now >= stop || cancelled() {
                 return Ok(());
             }
+            self.schedule.catch_up(now);
             let due = self.due(now);
             if due == 0 {
                 self.sleep(now, stop);
                 continue;
             }
-            let sent = self.burst(now, due)?;
-            self.sender.total += sent as u64;
+            let sent = self.burst(now, due)? as u64;
+            self.schedule.sent(sent);
+            self.sender.total += sent;
             counter.set(self.sender.total * self.size as u64, self.sender.total);
         }
     }
 
     /// How many datagrams are due, up to what one call takes.
     fn due(&self, now: u64) -> usize {
-        let Some(gap) = self.gap else { return self.ends.len() * self.of_piece };
-        let until = |time: u64| ((time - self.timeline.start.0) as f64 / gap) as u64 + 1;
-        // A batch is of the warm-up or of the counted time, by when its datagrams were meant to go.
-        let present = if self.counts(now) { now } else { now.min(self.timeline.from().0.saturating_sub(1)) };
-        (until(present.max(self.timeline.start.0)).saturating_sub(self.sender.total)).min(BATCH_MAX as u64)
-            as usize
-    }
-
-    /// When the datagram of that number is due.
-    fn time_of(&self, number: u64, now: u64) -> u64 {
-        self.gap.map_or(now, |gap| self.timeline.start.0 + (number as f64 * gap) as u64)
-    }
-
-    /// Whether the next datagram is meant for the counted time.
-    fn counts(&self, now: u64) -> bool {
-        self.time_of(self.sender.total, now) >= self.timeline.from().0
+        let most = self.ends.len() * self.of_piece;
+        self.schedule.due(now).map_or(most, |due| due.min(most as u64) as usize)
     }
 
     fn sleep(&self, now: u64, stop: u64) {
-        let wait = self.time_of(self.sender.total, now).min(stop).saturating_sub(now);
+        let wait = self.schedule.time_of(0, now).min(stop).saturating_sub(now);
         if wait >= SLEEP_MIN {
             thread::sleep(Duration::from_nanos(wait));
         }
@@ -175,8 +165,9 @@ impl<'a> Sending<'a> {
 
     /// Sends up to `due` datagrams; returns how many the kernel took.
     fn burst(&mut self, now: u64, due: usize) -> io::Result<usize> {
-        let counts = self.counts(now);
+        let counts = self.schedule.counts(now);
         for i in 0..due {
+            // Those that count have numbers of their own, without holes: what is missing at the far end is lost.
             let number =
                 if counts { COUNTED | (self.sender.sent + i as u64) } else { self.sender.total + i as u64 };
             let head = Head { token: self.token, number, sent: now };
@@ -199,17 +190,19 @@ impl<'a> Sending<'a> {
                 self.cut(1);
                 return Ok(0);
             }
+            // What ICMP said of an earlier one: the path's MTU is smaller. From now on the kernel makes fragments.
+            Err(e) if Errno::from_io_error(&e) == Some(Errno::MSGSIZE) => return Ok(0),
             Err(e) => return Err(e),
         };
         if counts {
             if self.sender.sent == 0 {
                 // A thread that starts late sends what was due at once, and not at a higher rate.
-                self.first = self.time_of(self.sender.total, now);
+                self.first = self.schedule.time_of(0, now);
             }
             self.last = now;
-            if self.gap.is_some() {
+            if self.schedule.gap().is_some() {
                 for i in 0..sent as u64 {
-                    let due = self.time_of(self.sender.total + i, now);
+                    let due = self.schedule.time_of(i, now);
                     self.sender.lateness.record(Nanos(now.saturating_sub(due)));
                     self.own_lateness.record(Nanos(now.saturating_sub(due.max(self.room_since))));
                 }
@@ -229,18 +222,36 @@ fn may_not_cut(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_sender_that_starts_late_seems_no_faster() {
+    /// What is sent over loopback by a sender that starts so late. Long enough for a machine that takes the CPU away for
+    /// half a second.
+    fn sent(rate: u64, size: u32, late: Nanos, warmup: Nanos) -> UdpSender {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(receiver.local_addr().unwrap()).unwrap();
-        let rate = Some(vtax_units::BitRate(800_000));
-        let test = UdpTest { rate, size: 100, direction: Direction::Up, buffer: None };
-        // Long enough for a machine that takes the CPU away for half a second.
-        let [late, duration] = [Nanos::from_millis(40), Nanos::from_millis(600)];
-        let start = Nanos(monotonic().0 - late.0);
-        let timeline = Timeline { start, warmup: Nanos::ZERO, duration, interval: duration };
-        let sender = send(&socket, [1; 16], &test, &timeline, &Counter::default(), &|| false).unwrap();
+        let rate = Some(vtax_units::BitRate(rate));
+        let test = UdpTest { rate, size, direction: Direction::Up, buffer: None };
+        let (start, duration) = (Nanos(monotonic().0 - late.0), Nanos::from_millis(600));
+        let timeline = Timeline { start, warmup, duration, interval: duration };
+        send(&socket, [1; 16], &test, &timeline, &Counter::default(), &|| false).unwrap()
+    }
+
+    #[test]
+    fn a_warm_up_ends_whatever_the_gap() {
+        // 29 gaps are the warm-up, but for what rounding takes away.
+        let sender = sent(29_000_000, 1_000, Nanos::ZERO, Nanos::from_millis(8));
+        assert!(sender.sent > 0 && sender.total >= sender.sent, "{sender:?}");
+    }
+
+    /// The kernel says the same of a datagram that is too large for any path.
+    #[test]
+    fn what_was_too_large_for_the_path_ends_no_test() {
+        let sender = sent(8_000_000, 70_000, Nanos::ZERO, Nanos::ZERO);
+        assert!(sender.sent == 0 && sender.limited.is_some(), "{sender:?}");
+    }
+
+    #[test]
+    fn a_sender_that_starts_late_seems_no_faster() {
+        let sender = sent(800_000, 100, Nanos::from_millis(40), Nanos::ZERO);
         // A datagram each millisecond, and those of the first forty at once.
         let rate = sender.sent as f64 / sender.time.as_secs_f64();
         assert!(sender.sent > 40 && sender.sent <= 600, "{sender:?}");

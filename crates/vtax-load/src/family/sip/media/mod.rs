@@ -43,7 +43,7 @@ pub(super) const FIRST_PORT: u16 = 6_000;
 const PORT_MIN: u16 = 1_024;
 const PORT_MAX: u16 = 65_534;
 /// Most calls with sound: there are no more even ports.
-const CALLS_MAX: usize = 25_000;
+pub(super) const CALLS_MAX: usize = 25_000;
 /// Ports that are tried for a call.
 const PORTS_TRIED: usize = 2_000;
 /// A packet longer than this is none of ours.
@@ -212,6 +212,8 @@ impl Media {
             talk.far = far.address;
             talk.far_flow = far.flow;
             talk.speaks &= far.flow.hears();
+            // Who describes its sound is there, however long it was on hold and said nothing.
+            talk.heard_at = monotonic().0;
             return;
         }
         // What is left of the call before.

@@ -235,8 +235,8 @@ impl SoundFigures {
         (self.pace.lateness, self.pace.round_trip) = Default::default();
     }
 
-    /// Why what was heard is this end's own doing; `None` where it kept its pace.
-    pub(in super::super) fn limited(&self, options: &MediaOptions) -> Option<String> {
+    /// Why what was heard is this end's own doing; `None` where it kept its pace. `both`: the other end is this one too.
+    pub(in super::super) fn limited(&self, options: &MediaOptions, both: bool) -> Option<String> {
         let pace = &self.pace;
         let (late, most) = (pace.lateness.quantile(0.99), Nanos(options.packet.0 / LATE));
         if late > most {
@@ -252,7 +252,10 @@ impl SoundFigures {
                 100.0 * refused
             ));
         }
-        let dropped = share(self.down.packets.no_room, self.down.packets.intended);
+        let at_end_of =
+            |direction: &SoundDirection| share(direction.packets.no_room, direction.packets.intended);
+        let down = at_end_of(&self.down);
+        let dropped = if both { down.max(at_end_of(&self.up)) } else { down };
         (dropped > OWN_LOSS).then(|| {
             format!(
                 "this end's own sockets dropped {:.1} % of the packets of sound for want of room",
@@ -297,15 +300,33 @@ mod tests {
             jitter_buffer: Nanos::from_millis(60),
         };
         let mut figures = SoundFigures::default();
-        assert_eq!((figures.limited(&options), figures.mos(), figures.loss()), (None, None, 0.0));
+        assert_eq!((figures.limited(&options, false), figures.mos(), figures.loss()), (None, None, 0.0));
         figures.down.packets =
             VoicePackets { intended: 100, received: 99, no_room: 1, ..VoicePackets::default() };
-        assert!(figures.limited(&options).unwrap().contains("sockets dropped 1.0 %"));
+        assert!(figures.limited(&options, false).unwrap().contains("sockets dropped 1.0 %"));
         (figures.pace.sent, figures.pace.refused) = (100, 1);
-        assert!(figures.limited(&options).unwrap().contains("refused 1.0 %"));
+        assert!(figures.limited(&options, false).unwrap().contains("refused 1.0 %"));
         figures.pace.lateness.record_n(6_000_000, 100);
-        assert!(figures.limited(&options).unwrap().contains("held up"));
+        assert!(figures.limited(&options, false).unwrap().contains("held up"));
         figures.forget_histograms();
         assert!(figures.pace.lateness.is_empty());
+    }
+
+    /// What the generator's own callees dropped was told of the environment.
+    #[test]
+    fn what_the_other_end_drops_is_its_own_doing_where_it_is_this_one() {
+        let options = MediaOptions {
+            law: VoiceLaw::Mu,
+            packet: Nanos::from_millis(20),
+            jitter_buffer: Nanos::from_millis(60),
+        };
+        let mut figures = SoundFigures::default();
+        figures.up.packets =
+            VoicePackets { intended: 100, received: 98, no_room: 2, ..VoicePackets::default() };
+        assert_eq!(figures.limited(&options, false), None);
+        assert!(figures.limited(&options, true).unwrap().contains("sockets dropped 2.0 %"));
+        figures.down.packets =
+            VoicePackets { intended: 100, received: 97, no_room: 3, ..VoicePackets::default() };
+        assert!(figures.limited(&options, true).unwrap().contains("sockets dropped 3.0 %"));
     }
 }

@@ -134,6 +134,21 @@ fn who_hears_nothing_for_long_says_so() {
     assert!(!near.state.slot(1).unwrap().talk.as_ref().unwrap().speaks);
 }
 
+/// A call that came back from hold was ended at once, as nothing had been heard for as long as it was on hold.
+#[test]
+fn who_comes_back_from_hold_is_there() {
+    let mut near = media(true);
+    near.port(1, LOOPBACK).unwrap();
+    let heard_at = |media: &Media| media.state.slot(1).unwrap().talk.as_ref().unwrap().heard_at;
+    for hold in [Flow::Inactive, Flow::SendOnly] {
+        near.listen(1, &audio(9, hold));
+        near.state.slot(1).unwrap().talk.as_mut().unwrap().heard_at = 0;
+        let before = monotonic().0;
+        near.listen(1, &audio(9, Flow::SendReceive));
+        assert!(heard_at(&near) >= before, "{hold:?}");
+    }
+}
+
 #[test]
 fn only_what_can_be_is_asked_for() {
     let good = MediaOptions {

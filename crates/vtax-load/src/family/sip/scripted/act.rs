@@ -116,10 +116,7 @@ impl Actor {
             }
             Action::CompareText(to, variable, parts) => {
                 self.text(parts, scene, call);
-                let own = call
-                    .variables
-                    .get(usize::from(*variable))
-                    .map_or(&b""[..], |variable| &variable.text[..]);
+                let own = call.variables.get(usize::from(*variable)).map_or(&b""[..], Variable::as_text);
                 let order = own.cmp(&self.scratch[..]) as i8;
                 with(call, *to, |variable| variable.set_number(f64::from(order)))
             }
@@ -154,7 +151,7 @@ impl Actor {
     ) -> Option<(&'c [u8], T)> {
         let text: &'c [u8] = match search {
             Search::Message => &call.last,
-            Search::Variable(variable) => &call.variables.get(usize::from(*variable))?.text,
+            Search::Variable(variable) => call.variables.get(usize::from(*variable))?.as_text(),
             Search::Body => Message::parse(&call.last).ok()?.body(),
             Search::Header(name, occurrence) => {
                 let message = Message::parse(&call.last).ok()?;

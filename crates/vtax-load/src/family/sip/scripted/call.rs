@@ -64,6 +64,11 @@ impl Variable {
         self.text.extend_from_slice(text);
     }
 
+    /// As a text; empty where it holds none, as the memory may still have an earlier call's.
+    pub(super) fn as_text(&self) -> &[u8] {
+        if self.held == Held::Text { &self.text } else { b"" }
+    }
+
     /// As a number: that which a text begins with, 0 where it has none.
     pub(super) fn as_number(&self) -> f64 {
         match self.held {
@@ -182,6 +187,9 @@ mod tests {
         variable.set_text(b" -12.5abc");
         assert!(variable.is_set());
         assert_eq!(variable.as_number(), -12.5);
+        assert_eq!(variable.as_text(), b" -12.5abc");
+        variable.set_number(1.0);
+        assert_eq!(variable.as_text(), b"");
         for (text, number) in [("", 0.0), ("abc", 0.0), ("7", 7.0), ("1-2", 1.0), ("..", 0.0)] {
             assert_eq!(leading_number(text.as_bytes()), number, "{text}");
         }

@@ -32,6 +32,9 @@ const T2: u64 = 4_000_000_000;
 const LIFE_OVER_T1: u64 = 64;
 const MILLI: u64 = 1_000_000;
 
+/// The words for a call that found none.
+pub(super) const NO_PORT: &str = "no free port for its sound";
+
 /// Where messages go.
 pub(super) trait Port {
     /// Sends a message of a call, on the line that the call goes over.
@@ -71,7 +74,7 @@ impl Cause {
             Self::Loop(command) => format!("loop without end ({})", at(command)),
             Self::Challenge(command) => format!("unusable challenge ({})", at(command)),
             Self::Silence(command) => format!("the other end fell silent ({})", at(command)),
-            Self::NoPort => "no free port for its sound".to_owned(),
+            Self::NoPort => NO_PORT.to_owned(),
         }
     }
 
@@ -461,7 +464,11 @@ impl<'a> Machine<'a> {
             }
             Waiting::TimeWait => self.free(slot),
             Waiting::Message => {
-                let found = awaited(self.shared, number).find(|(_, receive)| receive.timeout.is_some());
+                // One without a timeout of its own is waited for as long as the load says.
+                let found =
+                    awaited(self.shared, number).find(|(_, receive)| receive.timeout.is_some()).or_else(
+                        || awaited(self.shared, number).find(|(_, receive)| receive.on_timeout.is_some()),
+                    );
                 let (awaited, to) =
                     found.map_or((number, None), |(number, receive)| (number, receive.on_timeout));
                 self.counted[usize::from(awaited)].timeouts += 1;

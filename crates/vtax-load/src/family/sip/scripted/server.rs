@@ -82,7 +82,8 @@ pub(super) struct Answering {
     shared: Shared,
     socket: UdpSocket,
     pub(super) address: SocketAddr,
-    calls: usize,
+    /// Most at once.
+    pub(super) calls: usize,
     cpus: CpuSet,
     seed: u64,
 }
@@ -204,7 +205,7 @@ impl Server<'_> {
         }
         if self.machine.live() >= self.most {
             // The caller asks again.
-            return self.machine.stray.count(Kind::ReceiveBufferOverflow);
+            return self.machine.stray.count(Kind::NoRoom);
         }
         if let Some(slot) = self.machine.answer(message, from, arrived, &mut self.answers) {
             self.open.insert(key, slot);

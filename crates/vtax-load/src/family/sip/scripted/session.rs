@@ -1,5 +1,6 @@
 //! A load of calls after a scenario that is open.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -9,11 +10,13 @@ use vtax_sys::sched;
 use vtax_units::Nanos;
 
 use super::client::{Found, Job, Place, Worker};
+use super::machine::NO_PORT;
 use super::result::ScriptFigures;
 use super::server::Answering;
 use super::shared::Shared;
 use super::spec::ScriptSpec;
-use crate::family::sip::media::{Media, Ports};
+use crate::family::sip::media::{CALLS_MAX, Media, Ports};
+use crate::family::sip::unmatched::Kind;
 use crate::generators::own_addresses;
 use crate::requests::{Course, Recorder, Window, merge};
 use crate::{Control, Details, LoadError, LoadResult, Model, RequestStep, StartTimes, drive};
@@ -98,8 +101,9 @@ impl ScriptSession {
             figures.add(one.figures);
             findings.push(one.finding);
         }
-        if let (Some(own), Some(callee)) = (&mut figures.sound, callee.and_then(|figures| figures.sound)) {
-            own.pace.add(&callee.pace);
+        let far = callee.as_ref().and_then(|callee| callee.sound.as_ref());
+        if let (Some(own), Some(far)) = (&mut figures.sound, far) {
+            own.pace.add(&far.pace);
         }
         let course = Course {
             timeout: self.spec.pool.timeout,
@@ -109,11 +113,18 @@ impl ScriptSession {
             end: findings.iter().map(|finding| finding.end).min().unwrap_or(0),
         };
         let mut result = merge(&course, findings)?;
-        let sound = figures.sound.as_deref().zip(self.spec.settings.media.as_ref());
-        let limited = sound.and_then(|(sound, options)| sound.limited(options));
+        let limited = self.limited(&figures, callee.as_ref());
         result.generator.limited = result.generator.limited.or(limited);
         result.details = Some(Details { script: Some(Box::new(figures)), ..Details::default() });
         Ok(result)
+    }
+
+    /// Why what the calls showed is this end's own doing; `None` where it isn't.
+    fn limited(&self, figures: &ScriptFigures, callee: Option<&ScriptFigures>) -> Option<String> {
+        let sound = figures.sound.as_deref().zip(self.spec.settings.media.as_ref());
+        callee
+            .and_then(unanswered)
+            .or_else(|| sound.and_then(|(sound, options)| sound.limited(options, callee.is_some())))
     }
 
     /// What all workers of a step have in common.
@@ -134,10 +145,13 @@ impl ScriptSession {
         }
     }
 
-    /// Room for the sockets of all workers, and of calls where each has its own.
+    /// Room for the sockets of all workers, and of calls where each has its own, at both ends where both are this one.
     fn raise_open_files(&self) {
-        let of_calls = if self.spec.connection_per_call { self.spec.pool.connections as usize } else { 0 };
-        let files = self.cpus.len() * (self.spec.local.len() + 1) + of_calls;
+        let calls = self.spec.pool.connections as usize;
+        let of_calls = if self.spec.connection_per_call { calls } else { 0 };
+        let of_sound = if self.spec.settings.media.is_some() { calls.min(CALLS_MAX) } else { 0 };
+        let of_callee = self.callee.as_ref().map_or(0, |callee| callee.calls);
+        let files = self.cpus.len() * (self.spec.local.len() + 1) + of_calls + of_sound + of_callee;
         // Without it there are fewer calls at once, which are counted.
         let _ = sched::raise_open_files(files as u64 + 256);
     }
@@ -159,5 +173,28 @@ impl ScriptSession {
             let answered = answering.join().map_err(|payload| LoadError::panicked(0, &*payload))??;
             Ok((found?, Some(answered)))
         })
+    }
+}
+
+/// Why calls that came back to this end weren't answered; `None` where all were.
+fn unanswered(callee: &ScriptFigures) -> Option<String> {
+    let of = |counts: &BTreeMap<String, u64>, what: &str| counts.get(what).copied().unwrap_or(0);
+    let messages = of(&callee.stray, Kind::NoRoom.name()).saturating_add(of(&callee.failed, NO_PORT));
+    (messages > 0).then(|| format!("this end had no room to answer {messages} messages; lower the rate"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_without_room_for_its_own_calls_says_so() {
+        let mut callee = ScriptFigures::default();
+        callee.stray.insert("late".to_owned(), 7);
+        callee.failed.insert("timeout (recv BYE, line 9)".to_owned(), 1);
+        assert_eq!(unanswered(&callee), None);
+        callee.stray.insert("no-room".to_owned(), 2);
+        callee.failed.insert("no free port for its sound".to_owned(), 3);
+        assert!(unanswered(&callee).unwrap().contains("no room to answer 5 messages"));
     }
 }

@@ -7,7 +7,7 @@ use vtax_plan::model::{MediaOptions, SipTls, SipTransport};
 use vtax_units::Nanos;
 
 use super::answering::answering;
-use crate::family::sip::media::{self, FIRST_PORT};
+use crate::family::sip::media::{self, CALLS_MAX, FIRST_PORT};
 use crate::{ConnectionPool, LoadError, Part, Verify};
 
 /// A load of calls after a scenario.
@@ -100,8 +100,11 @@ impl ScriptSpec {
             self.settings.media_port.checked_add(CALLEE_PORTS).unwrap_or(self.settings.media_port);
         let settings = ScriptSettings { media_port, media: Some(*media), ..ScriptSettings::default() };
         let target = SocketAddr::new(*self.local.first()?, 0);
+        // It has calls that the callers have no more: those that are over and answer again what comes again, and those that the callers
+        // gave up. A place without a call takes a few hundred bytes, and no socket.
+        let pool = ConnectionPool { target, connections: CALLS_MAX as u32, ..self.pool.clone() };
         Some(Self {
-            pool: ConnectionPool { target, ..self.pool.clone() },
+            pool,
             settings,
             scenario: answering(media),
             password: String::new(),

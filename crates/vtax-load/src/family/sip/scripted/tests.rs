@@ -1,7 +1,10 @@
-use std::net::IpAddr;
-use std::sync::atomic::AtomicBool;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::thread;
 
-use vtax_plan::model::{SipTls, SipTransport};
+use vtax_plan::model::{MediaOptions, SipTls, SipTransport, VoiceLaw};
 use vtax_units::{CpuSet, Nanos};
 
 use super::*;
@@ -211,6 +214,54 @@ fn jumps_variables_and_fields() {
     assert_eq!((figures.counters["infos"], figures.succeeded), (2, 2));
 }
 
+/// The memory of variables is used again: it told one call what another's text was.
+#[test]
+fn texts_of_an_earlier_call_are_gone() {
+    let shared = shared(
+        &format!(
+            "{}<recv response=\"200\"><action><ereg regexp=\"n=([0-9]+)\" search_in=\"hdr\" header=\"X:\" assign_to=\"all,n\"/>\
+             <strcmp assign_to=\"order\" variable=\"n\" value=\"5\"/>\
+             <ereg regexp=\"5\" search_in=\"var\" variable=\"n\" assign_to=\"found\"/></action></recv>{}",
+            send("MESSAGE sip:x SIP/2.0", "", "CSeq: [cseq] MESSAGE"),
+            send("INFO sip:x SIP/2.0", "", "CSeq: [cseq] INFO\nX: ([$order] [$found])"),
+        ),
+        &[],
+    );
+    let (mut machine, mut kept) = (machine(&shared), Kept::default());
+    for (more, found) in [("X: n=5\r\n", "(0.000000 5)"), ("", "(-1.000000 )")] {
+        machine.begin(1_000 * MILLI, 0, &mut kept);
+        let ok = answer(&kept, "200 OK", more);
+        give(&mut machine, &mut kept, &ok, 1_010 * MILLI);
+        assert_eq!(header(&kept, "X"), found);
+    }
+    assert_eq!(machine.calls.len(), 1, "both calls have the same place");
+}
+
+/// The label was ignored without a timeout of its own, and one of 0 failed the call at once.
+#[test]
+fn what_follows_a_timeout_follows_the_loads_too() {
+    for timeout in ["", "timeout=\"0\""] {
+        let shared = shared(
+            &format!(
+                "{}<recv response=\"200\" next=\"end\" ontimeout=\"late\" {timeout}/><label id=\"late\"/>{}<label id=\"end\"/>",
+                invite(""),
+                send("INFO sip:late SIP/2.0", "", "CSeq: [cseq] INFO")
+            ),
+            &[],
+        );
+        let (mut machine, mut kept) = (machine(&shared), Kept::default());
+        machine.begin(1_000 * MILLI, 0, &mut kept);
+        // The load's timeout is 2 s.
+        for (at, sent) in [(1_010, 1), (2_990, 1), (3_010, 2)] {
+            pass(&mut machine, &mut kept, at * MILLI);
+            assert_eq!(kept.0.len(), sent, "{at} {timeout}");
+        }
+        assert!(kept.0[1].starts_with("INFO sip:late "), "{}", kept.0[1]);
+        assert_eq!(machine.ended[0].outcome, Outcome::Ok);
+        assert_eq!(machine.figures().commands[1].timeouts, 1);
+    }
+}
+
 #[test]
 fn a_challenge_is_answered() {
     let register = |more: &str| send("REGISTER sip:b SIP/2.0", "", &format!("CSeq: [cseq] REGISTER\n{more}"));
@@ -292,4 +343,57 @@ fn an_address_that_nobody_can_send_to_is_refused() {
     spec.pool.target = ([127, 0, 0, 1], 0).into();
     spec.local = vec![spec.pool.target.ip()];
     answer_script(&spec, &AtomicBool::new(true), |_| ()).unwrap();
+}
+
+/// Calls that had no room were told as what the kernel dropped, and room was that of the callers.
+#[test]
+fn a_server_without_room_for_a_call_says_so() {
+    let mut spec = spec(
+        "<recv request=\"INVITE\"/><send><![CDATA[\nSIP/2.0 200 OK\n[last_Via:]\n[last_From:]\n[last_To:];tag=1\n[last_Call-ID:]\n\
+         [last_CSeq:]\nContent-Length: 0\n]]></send><recv request=\"BYE\" timeout=\"86400000\"/>",
+        &[],
+    );
+    spec.pool.target = ([127, 0, 0, 1], 0).into();
+    spec.pool.connections = 1;
+    let invite = |call: &str| {
+        format!(
+            "INVITE sip:x SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z1\r\nFrom: <sip:a@b>;tag=t\r\nTo: <sip:x>\r\nCall-ID: {call}\r\n\
+             CSeq: 1 INVITE\r\nContent-Length: 0\r\n\r\n"
+        )
+    };
+    let client = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+    let patience = std::time::Duration::from_secs(30);
+    client.set_read_timeout(Some(patience)).unwrap();
+    let (stop, (sender, receiver)) = (AtomicBool::new(false), mpsc::channel());
+    let (answered, figures) = thread::scope(|scope| {
+        let (spec, stop) = (&spec, &stop);
+        let server = scope.spawn(move || answer_script(spec, stop, |address| sender.send(address).unwrap()));
+        let answered = receiver.recv_timeout(patience).is_ok_and(|address| {
+            let mut bytes = [0; 2_048];
+            // Once the first is answered again, the second has been looked at.
+            ["one", "two", "one"].into_iter().all(|call| {
+                client.send_to(invite(call).as_bytes(), address).is_ok()
+                    && (call == "two" || client.recv_from(&mut bytes).is_ok())
+            })
+        });
+        stop.store(true, Relaxed);
+        (answered, server.join().unwrap().unwrap())
+    });
+    assert!(answered, "{figures:?}");
+    assert_eq!((figures.calls, figures.stray), (1, BTreeMap::from([("no-room".to_owned(), 1)])));
+}
+
+#[test]
+fn own_callees_have_room_for_all_calls_there_can_be() {
+    let mut spec = spec(RECV, &[]);
+    spec.settings.media = Some(MediaOptions {
+        law: VoiceLaw::A,
+        packet: Nanos::from_millis(20),
+        jitter_buffer: Nanos::from_millis(60),
+    });
+    assert!(spec.callee().is_none());
+    spec.settings.callees = true;
+    let callee = spec.callee().unwrap();
+    callee.check().unwrap();
+    assert_eq!((spec.pool.connections, callee.pool.connections), (10, 25_000));
 }
