@@ -22,17 +22,19 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit};
 use rustix::system::RebootCommand;
 use vtax_vm::contract::{
-    DISK_KEY, HOSTNAME_KEY, MODULE_DIR, PORT_KEY, RAID5_KEY, ROLE_AGENT, ROLE_KEY, ROLE_WITNESS, ROOT_KEY,
-    WITNESS_ADDRESS_KEY,
+    DISK_KEY, FILES_KEY, HOSTNAME_KEY, MODULE_DIR, PORT_KEY, RAID5_KEY, ROLE_AGENT, ROLE_KEY, ROLE_WITNESS,
+    ROOT_KEY, WITNESS_ADDRESS_KEY,
 };
 
 use crate::serve::serve;
 use crate::services::Role;
 pub(crate) use error::GuestError;
 
-/// Open files a process may have: what systemd gives services (soft, hard). The kernel's own limit
-/// for the first process, 4096 at most, would be the guest's only difference that a server notices.
+/// Open files a process may have where the command line doesn't say the host's hard limit: what systemd gives services (soft,
+/// hard). The kernel's own limit for the first process is 4096 at most, and servers notice the difference.
 const OPEN_FILES: (u64, u64) = (1024, 524_288);
+/// The highest limit that a kernel allows where nobody changed it (`fs.nr_open`).
+const MOST_FILES: u64 = 1 << 20;
 /// Where services keep their private files.
 const SERVICE_DIR: &str = "/run/vtax/services";
 
@@ -95,8 +97,7 @@ fn become_node() -> Result<Becoming, GuestError> {
     if let Some(kind) = keys.get(DISK_KEY) {
         disk::prepare(kind, keys.get(RAID5_KEY).copied())?;
     }
-    let limit = Rlimit { current: Some(OPEN_FILES.0), maximum: Some(OPEN_FILES.1) };
-    rustix::process::setrlimit(Resource::Nofile, limit)
+    rustix::process::setrlimit(Resource::Nofile, open_files(keys.get(FILES_KEY).copied()))
         .map_err(GuestError::call("set limit of", "open files"))?;
     if role == Some(ROLE_WITNESS) {
         let text = keys.get(WITNESS_ADDRESS_KEY).copied();
@@ -110,6 +111,13 @@ fn become_node() -> Result<Becoming, GuestError> {
         None => port::open(),
     }
     .map(Becoming::Agent)
+}
+
+/// The limit of open files, with this as the hard one.
+fn open_files(hard: Option<&str>) -> Rlimit {
+    let given = hard.and_then(|hard| hard.parse::<u64>().ok()).filter(|hard| (1..=MOST_FILES).contains(hard));
+    let hard = given.unwrap_or(OPEN_FILES.1);
+    Rlimit { current: Some(OPEN_FILES.0.min(hard)), maximum: Some(hard) }
 }
 
 fn serve_port(port: OwnedFd) -> Result<(), GuestError> {
@@ -134,6 +142,19 @@ mod tests {
         assert_eq!(keys.get(ROLE_KEY), Some(&"agent"));
         assert_eq!(keys.get(HOSTNAME_KEY), Some(&""));
         assert_eq!(keys.get("quiet"), None);
+    }
+
+    #[test]
+    fn the_hosts_limit_of_open_files_is_taken_over_where_it_is_told() {
+        let of = |told: Option<&str>| {
+            let limit = open_files(told);
+            (limit.current, limit.maximum)
+        };
+        assert_eq!(of(Some("1048576")), (Some(1024), Some(1_048_576)));
+        assert_eq!(of(Some("256")), (Some(256), Some(256)));
+        for told in [None, Some(""), Some("0"), Some("-1"), Some("1048577"), Some("many")] {
+            assert_eq!(of(told), (Some(1024), Some(524_288)), "{told:?}");
+        }
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub struct TestbedSpec {
     pub balloons: bool,
     /// Memory of the client where it is to be a virtual machine, so that it has a kernel of its own.
     pub guest_client: Option<Bytes>,
+    /// Whether links between the path's routers are to lose a part of their packets at times, beside what they always lose.
+    pub lossy_links: bool,
 }
 
 impl TestbedSpec {
@@ -93,6 +95,7 @@ impl TestbedSpec {
             shared_memory: None,
             balloons: false,
             guest_client: None,
+            lossy_links: false,
         }
     }
 }

@@ -40,9 +40,17 @@ fn main() {
     if need(&[Need::Root]) {
         killed_at_any_moment_leaves_nothing();
     }
+    a_controller_that_takes_too_long_is_killed(own);
     a_stars_agent_may_lie_below_tmp();
     doctor_finds_namespaces();
     println!("ok");
+}
+
+/// Else a case that hangs would hold up all those after it.
+fn a_controller_that_takes_too_long_is_killed(mode: ControllerOptions) {
+    let work = |_| std::thread::sleep(Duration::from_secs(600));
+    let ended = vtax_testkit::in_controller_within(Duration::from_millis(300), mode, work);
+    assert_eq!(ended.unwrap(), ProcessExit::Signalled(9));
 }
 
 /// A node has a `/tmp` of its own, in which its agent's program would not be found.
@@ -308,6 +316,14 @@ fn containers_work(lab: &mut Lab) {
         let seccomp = if testbed.the_sut().node.facts()["container.seccomp"] == "on" { 2 } else { 0 };
         format!("CapEff:00000000a80435fb\nNoNewPrivs:0\nSeccomp:{seccomp}")
     });
+    let limit = testbed.the_sut().node.enforced().memory;
+    let in_sight = testbed.the_sut().node.facts()["container.cgroups"] == "read-only";
+    if let Some(limit) = limit.filter(|_| in_sight) {
+        // Runtimes that take their share of the memory there find the limit.
+        let seen = sut.ask("cd /sys/fs/cgroup && cat memory.max memory/memory.limit_in_bytes 2>/dev/null");
+        assert_eq!(seen, limit.0.to_string());
+        assert!(sut.ask("cd /sys/fs/cgroup && mkdir memory/x x").contains("ead-only"));
+    }
     let IpAddr::V4(_) = testbed.the_sut().service_address else { panic!("an IPv4 address") };
     assert!(testbed.destroy().is_empty());
 }

@@ -14,6 +14,8 @@ mod remote;
 mod routed;
 #[path = "paths/several.rs"]
 mod several;
+#[path = "paths/slow.rs"]
+mod slow;
 #[path = "paths/stage.rs"]
 mod stage;
 #[path = "paths/target.rs"]
@@ -32,8 +34,8 @@ use std::time::{Duration, Instant};
 
 use vtax_lab::{Lab, LabError};
 use vtax_plan::model::{
-    CardSharing, Controller, Datapath, EnvironmentKind, MininetSwitch, NetPath, OvsOptions, PathKind,
-    SdnMode, SdnOptions, UserNetwork, VirtualSwitch, VmOptions, WhenLost,
+    CardSharing, Controller, Datapath, EnvironmentKind, MininetSwitch, NetPath, NicModel, OvsOptions,
+    PathKind, SdnMode, SdnOptions, UserNetwork, VirtualSwitch, VmOptions, WhenLost,
 };
 use vtax_sys::require::{Need, complete, need};
 use vtax_testkit::cases::Cases;
@@ -50,6 +52,7 @@ type Case = (&'static str, fn(&mut Lab));
 /// What needs no guest.
 const CASES: &[Case] = &[
     ("emulated links are what they say", links_are_what_they_say),
+    ("slow links are proved too", slow::proofs),
     ("links that cannot be are refused", impossible_links_are_refused),
     ("a capture has what was sent", a_capture_has_what_was_sent),
     ("mtu mismatch", a_mismatch_of_mtus_is_felt),
@@ -94,7 +97,8 @@ const IN_GUESTS: &[InGuests] = &[
 ];
 
 /// What its routers' guest needs.
-const VPN: Needs = Needs { labels: true, vrfs: true, tunnels: true, routers: true, wires: false };
+const VPN: Needs =
+    Needs { labels: true, vrfs: true, tunnels: true, routers: true, wires: false, rates: false };
 
 fn main() {
     if vtax_agent::guest::is_init() {
@@ -307,6 +311,14 @@ fn bridged(lab: &mut Lab) {
     switch.restore().unwrap();
     assert!(stage.answers(Duration::from_secs(5)));
     drop(switch);
+    let facts = stage.testbed.the_sut().node.facts();
+    let command = &facts["vm.command"];
+    assert_eq!(facts["vm.nic"], NicModel::Virtio.word());
+    assert!(command.contains("-device virtio-net-pci,") && !command.contains("mq=on"), "{command}");
+    // A guest without a balloon can't be asked to give anything.
+    let refused = stage.testbed.resize_balloons(&[Some(Bytes::from_mib(176))]).unwrap_err();
+    let refused = vtax_sys::chain(&refused);
+    assert!(refused.contains("balloon"), "{refused}");
     stage.end();
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::process::Signal;
+use rustix::process::{Resource, Signal};
 
 /// What a child does between fork and exec, in this order: session, file limit, identity, death signal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,7 +67,16 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// As many as a kernel allows where nobody changed it (`fs.nr_open`).
 const MOST_FILES: libc::rlim_t = 1 << 20;
+
+/// How many files a program with [`Launch::most_files`] may have open: the hard limit of this process, at most 1,048,576.
+/// Containers and guests get the same as their hard limit.
+#[must_use]
+pub fn most_files() -> u64 {
+    let own = rustix::process::getrlimit(Resource::Nofile);
+    own.maximum.map_or(MOST_FILES, |most| most.min(MOST_FILES))
+}
 
 fn raise_file_limit() -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -132,6 +141,21 @@ mod tests {
         let stat = String::from_utf8(output.stdout).expect("ASCII");
         let fields: Vec<&str> = stat.split_whitespace().collect();
         assert_eq!(fields[0], fields[5], "session id is not the pid: {stat}");
+    }
+
+    #[test]
+    fn a_child_may_open_as_many_files_as_is_told() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -Sn"]);
+        Launch { most_files: true, ..Launch::default() }.apply(&mut command);
+        let output = command.output().expect("sh runs");
+        let told = String::from_utf8(output.stdout).expect("ASCII");
+        // A soft limit that is higher already is kept.
+        let soft = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        if soft <= most_files() {
+            assert_eq!(told.trim(), most_files().to_string());
+        }
+        assert!((1..=1 << 20).contains(&most_files()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use vtax_sys::controller::{ControllerOptions, start_controller};
 use vtax_sys::ethtool::{self, Offload};
-use vtax_sys::netlink::{self as nl, BridgeOptions, Mac, Netlink, Tbf, Veth, VethEnd};
+use vtax_sys::netlink::{self as nl, BridgeOptions, Mac, Netem, Netlink, Tbf, Veth, VethEnd};
 use vtax_sys::require::{Need, need};
 use vtax_sys::{NetNs, ProcessExit, SysError};
 
@@ -31,6 +31,7 @@ fn main() {
             refusals_name_the_request();
             a_group_goes_at_once();
             a_silenced_end_sends_nothing_and_is_told_nothing();
+            a_long_wire_with_a_rate_carries_many_small_packets();
             changes_are_heard();
             frames_are_heard_where_they_pass();
             offloads_are_what_they_were_set_to();
@@ -228,7 +229,8 @@ fn given(a: &NetNs, b: &NetNs) -> u64 {
     count() - before
 }
 
-fn a_silenced_end_sends_nothing_and_is_told_nothing() {
+/// The ends of a cable, 10.0.0.1 and 10.0.0.2 at their `eth0`, once packets come through.
+fn joined() -> (NetNs, NetNs) {
     let (a, b) = (NetNs::create().unwrap(), NetNs::create().unwrap());
     let veth = Veth { ends: [end("eth0", 1, Some(&a)), end("eth0", 2, Some(&b))], near_up: false, mtu: 1500 };
     Netlink::open().unwrap().send(nl::create_veth(&veth)).unwrap();
@@ -240,6 +242,65 @@ fn a_silenced_end_sends_nothing_and_is_told_nothing() {
     }
     // The kernel notices a moment later that both ends are up, and drops what is sent before.
     assert!((0..100).any(|_| given(&a, &b) >= 10), "nothing arrives");
+    (a, b)
+}
+
+/// Sends so many small packets at once from `a`, and waits until `b` has as many more than before; how many it has.
+fn arrived(a: &NetNs, b: &NetNs, count: u64) -> u64 {
+    let received = || Netlink::open_in(b).unwrap().link("eth0").unwrap().stats.received_packets;
+    let before = received();
+    a.run(|| {
+        let socket = std::net::UdpSocket::bind("10.0.0.1:0").unwrap();
+        socket.set_broadcast(true).unwrap();
+        for _ in 0..count {
+            socket.send_to(b"x", "10.0.0.255:9").unwrap();
+        }
+        Ok(())
+    })
+    .unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while received() - before < count && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    received() - before
+}
+
+fn a_long_wire_with_a_rate_carries_many_small_packets() {
+    let (a, b) = joined();
+    let mut netlink = Netlink::open_in(&a).unwrap();
+    let index = netlink.link("eth0").unwrap().index;
+    let limit = Tbf { rate_bytes: 1_250_000, burst_bytes: 3_028, latency: Duration::from_millis(10) };
+    let long = Netem { delay: Duration::from_millis(50), loss: 0.0, rate_bytes: Some(limit.rate_bytes) };
+    match netlink.send_all([nl::add_netem(index, &long), nl::add_tbf_below(index, &limit)]) {
+        Ok(()) => {}
+        Err(e @ SysError::NoFeature { .. }) => {
+            println!("netem: {e}");
+            return;
+        }
+        Err(e) => panic!("{e:?}"),
+    }
+    // In full ones there would be room for 49.
+    assert!(arrived(&a, &b, 200) >= 200);
+    // Changed, it keeps what is below it; what is lost is lost whatever came before.
+    let lossy = Netem { loss: 1.0, ..long };
+    netlink.send_all([nl::add_netem(index, &lossy), nl::add_tbf_below(index, &limit)]).unwrap();
+    // What it holds comes out yet.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!((0..4).map(|_| given(&a, &b)).sum::<u64>(), 0);
+    netlink.send(nl::add_netem(index, &long)).unwrap();
+    assert!(arrived(&a, &b, 200) >= 200);
+    // One after the other takes its place.
+    netlink.send(nl::add_black_hole(index)).unwrap();
+    assert_eq!((0..4).map(|_| given(&a, &b)).sum::<u64>(), 0);
+    netlink.send_all([nl::add_netem(index, &long), nl::add_tbf_below(index, &limit)]).unwrap();
+    assert!(arrived(&a, &b, 100) >= 100);
+    netlink.send(nl::add_tbf(index, &limit)).unwrap();
+    assert!(arrived(&a, &b, 100) >= 100);
+    netlink.send(nl::delete_root_qdisc(index)).unwrap();
+}
+
+fn a_silenced_end_sends_nothing_and_is_told_nothing() {
+    let (a, b) = joined();
     let mut netlink = Netlink::open_in(&a).unwrap();
     let index = netlink.link("eth0").unwrap().index;
     netlink.send(nl::add_black_hole(index)).unwrap();

@@ -10,21 +10,26 @@ use crate::accel;
 use crate::cache::Cache;
 use crate::kernel::{GuestKernel, Origin};
 use crate::qemu::{Accelerator, Qemu};
-use crate::setup::Package;
+use crate::setup::{Package, has_apt};
 
 /// Checks everything that virtual machines need. Takes some seconds: kernels are booted.
 #[must_use]
 pub fn checks(cache: &Cache, refresh: bool) -> Vec<Check> {
+    if let Err(e) = Qemu::check_host() {
+        // Nothing that could be installed would help.
+        let missing = |name: &str| Check::missing(name, e.to_string(), "another host, of x86-64");
+        return vec![missing(name::QEMU), missing(name::GUEST_KERNEL)];
+    }
     let qemu = Qemu::find_any(cache);
     let kernel = GuestKernel::find(cache);
     let mut checks = vec![
         match &qemu {
             Ok(qemu) => Check::ok(name::QEMU, format!("{} {}", qemu.program.display(), qemu.version)),
-            Err(e) => Check::missing(name::QEMU, e.to_string(), install(&Package::qemu())),
+            Err(e) => Check::missing(name::QEMU, e.to_string(), qemu_fix(has_apt())),
         },
         match &kernel {
             Ok(kernel) => Check::ok(name::GUEST_KERNEL, describe(kernel)),
-            Err(e) => Check::missing(name::GUEST_KERNEL, e.to_string(), "vtax setup"),
+            Err(e) => Check::missing(name::GUEST_KERNEL, e.to_string(), kernel_fix(has_apt())),
         },
     ];
     if let (Ok(qemu), Ok(kernel)) = (&qemu, &kernel) {
@@ -34,8 +39,16 @@ pub fn checks(cache: &Cache, refresh: bool) -> Vec<Check> {
     checks
 }
 
-fn install(package: &Package) -> String {
-    format!("sudo apt-get install -y --no-install-recommends {}", package.name)
+fn qemu_fix(has_apt: bool) -> String {
+    match has_apt {
+        true => format!("sudo apt-get install -y --no-install-recommends {}", Package::qemu().name),
+        false => "install QEMU (`qemu-system-x86_64`)".to_owned(),
+    }
+}
+
+/// `vtax setup` has kernels from apt alone.
+fn kernel_fix(has_apt: bool) -> &'static str {
+    if has_apt { "vtax setup" } else { "make a kernel in /boot readable, with its modules in /lib/modules" }
 }
 
 fn describe(kernel: &GuestKernel) -> String {
@@ -103,6 +116,15 @@ mod tests {
         assert!(way_to_kvm(Some(ErrorKind::PermissionDenied)).contains("usermod -aG kvm"));
         assert!(way_to_kvm(Some(ErrorKind::NotFound)).starts_with("use a host"));
         assert!(way_to_kvm(None).starts_with("use a host"), "it opens, and boots nothing");
+    }
+
+    #[test]
+    fn a_host_without_apt_is_not_told_to_use_it() {
+        assert_eq!(kernel_fix(true), "vtax setup");
+        assert!(qemu_fix(true).ends_with(" qemu-system-x86"));
+        for fix in [kernel_fix(false), &qemu_fix(false)] {
+            assert!(!fix.contains("apt") && !fix.contains("vtax setup"), "{fix}");
+        }
     }
 
     #[test]

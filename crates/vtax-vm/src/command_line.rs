@@ -1,9 +1,10 @@
 //! The kernel command line of guests.
 
 use vtax_sys::cycles;
+use vtax_sys::launch::most_files;
 
 use crate::accel::mitigations;
-use crate::contract::{HOSTNAME_KEY, ROLE_AGENT, ROLE_KEY};
+use crate::contract::{FILES_KEY, HOSTNAME_KEY, ROLE_AGENT, ROLE_KEY};
 use crate::qemu::Accelerator;
 
 /// What every guest's kernel is told. Nothing here changes how fast the guest runs once it is up;
@@ -28,6 +29,8 @@ pub(crate) struct KernelArgs {
     pub(crate) mitigations: String,
     /// The rate of the host's cycle counter, in kHz, where the guest's is the same.
     pub(crate) counter_khz: Option<u32>,
+    /// How many files its processes may have open at most; `None`: as `/init` decides.
+    pub(crate) files: Option<u64>,
 }
 
 impl KernelArgs {
@@ -42,7 +45,7 @@ impl KernelArgs {
             Accelerator::Tcg => cycles::rate_khz(),
             Accelerator::Kvm => None,
         };
-        Self { mitigations: mitigations(accelerator), counter_khz }
+        Self { mitigations: mitigations(accelerator), counter_khz, files: Some(most_files()) }
     }
 
     /// The kernel command line that a guest with the smallest `/init` gets.
@@ -53,12 +56,13 @@ impl KernelArgs {
     /// The kernel command line of a node. What the kernel doesn't know (`PATH`, `HOME`) becomes
     /// `/init`'s environment.
     pub(crate) fn node(&self, hostname: &str) -> String {
-        for_node(&self.probe(), hostname)
+        for_node(&self.probe(), hostname, self.files.map(|files| files.to_string()).as_deref())
     }
 
-    /// A node's command line for a reader, on any host the same: `RATE` for the rate of its counter, `NAME` for its name.
+    /// A node's command line for a reader, on any host the same: `RATE` for the rate of its counter, `NAME` for its name,
+    /// `FILES` for its limit of open files.
     pub(crate) fn shown(&self) -> String {
-        for_node(&self.line(self.counter_khz.map(|_| "RATE")), "NAME")
+        for_node(&self.line(self.counter_khz.map(|_| "RATE")), "NAME", self.files.map(|_| "FILES"))
     }
 
     fn line(&self, counter: Option<&str>) -> String {
@@ -73,10 +77,11 @@ impl KernelArgs {
     }
 }
 
-fn for_node(common: &str, hostname: &str) -> String {
+fn for_node(common: &str, hostname: &str, files: Option<&str>) -> String {
     let hostname: String = hostname.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let files = files.map(|files| format!(" {FILES_KEY}={files}")).unwrap_or_default();
     format!(
-        "{common} {ROLE_KEY}={ROLE_AGENT} {HOSTNAME_KEY}={hostname} HOME=/root \
+        "{common} {ROLE_KEY}={ROLE_AGENT} {HOSTNAME_KEY}={hostname}{files} HOME=/root \
          PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     )
 }
@@ -95,8 +100,22 @@ mod tests {
     }
 
     #[test]
+    fn a_node_has_the_hosts_limit_of_open_files() {
+        let args = KernelArgs { files: Some(4096), ..KernelArgs::default() };
+        assert!(args.node("a").contains(" vtax.hostname=a vtax.files=4096 HOME="));
+        assert!(args.shown().contains(" vtax.files=FILES ") && !args.shown().contains("4096"));
+        assert!(!args.probe().contains(FILES_KEY), "the smallest /init takes no limits");
+        assert!(!KernelArgs::default().node("a").contains(FILES_KEY));
+        assert_eq!(KernelArgs::of(Accelerator::Kvm).files, Some(most_files()));
+    }
+
+    #[test]
     fn mitigations_are_switched_as_they_are_told() {
-        let args = KernelArgs { mitigations: "nopti mds=off".to_owned(), counter_khz: Some(1000) };
+        let args = KernelArgs {
+            mitigations: "nopti mds=off".to_owned(),
+            counter_khz: Some(1000),
+            ..KernelArgs::default()
+        };
         assert!(args.probe().ends_with(" rootfstype=ramfs nopti mds=off tsc_early_khz=1000"));
         assert!(args.shown().contains(" nopti mds=off "));
         assert!(KernelArgs::of(Accelerator::Tcg).shown().contains(" mitigations=off "));

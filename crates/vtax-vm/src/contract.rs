@@ -37,6 +37,8 @@ pub const DISK_KEY: &str = "vtax.disk";
 pub const RAID5_KEY: &str = "vtax.raid5";
 /// Where the guest mounts it.
 pub const DISK_PLACE: &str = "/run/vtax/disk";
+/// Key on the kernel command line: how many files a process of the guest's may have open at most, the hard limit.
+pub const FILES_KEY: &str = "vtax.files";
 /// Key on the kernel command line: the guest's host name.
 pub const HOSTNAME_KEY: &str = "vtax.hostname";
 /// Name of the virtio-serial port the agent talks through.

@@ -28,6 +28,12 @@ pub enum VmError {
         /// What was tried and what came of it.
         reason: String,
     },
+    /// Guests run the host's own programs, and are PCs.
+    #[error("virtual machines need an x86-64 host, and this one is {architecture}")]
+    OtherArchitecture {
+        /// The host's, as Rust names it, such as `aarch64`.
+        architecture: &'static str,
+    },
     /// Others than the user could put programs into the cache.
     #[error(
         "the cache {} isn't safe: {reason}, and programs run from there; make it yours alone (`chown`, `chmod go-w`), or set \
@@ -137,6 +143,12 @@ pub enum VmError {
     NotRoot {
         /// The command to run.
         command: String,
+    },
+    /// This host's packages aren't apt's.
+    #[error("{what} would be fetched by apt-get, which isn't on this host")]
+    NoApt {
+        /// What should be fetched.
+        what: String,
     },
     /// This distribution is not known.
     #[error("guest kernels come from Debian's or Ubuntu's archive by apt: {reason}")]

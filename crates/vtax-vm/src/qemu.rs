@@ -407,7 +407,8 @@ mod tests {
             memory: None,
             balloon: false,
         };
-        let args = KernelArgs { mitigations: "mitigations=off".to_owned(), counter_khz: Some(2_500_000) };
+        let mitigations = "mitigations=off".to_owned();
+        let args = KernelArgs { mitigations, counter_khz: Some(2_500_000), files: Some(1_048_576) };
         let command_line = args.node("sut one");
         let machine = Machine {
             name: "sut,1",
@@ -437,7 +438,7 @@ mod tests {
 -kernel /cache/vmlinux
 -initrd /proc/self/fd/3
 -append console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check 8250.nr_uarts=1 cryptomgr.notests rootfstype=ramfs \
-mitigations=off tsc_early_khz=2500000 vtax.role=agent vtax.hostname=sutone HOME=/root \
+mitigations=off tsc_early_khz=2500000 vtax.role=agent vtax.hostname=sutone vtax.files=1048576 HOME=/root \
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 -chardev socket,id=console,fd=4
 -serial chardev:console

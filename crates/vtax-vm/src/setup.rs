@@ -16,6 +16,7 @@ use crate::error::{Result, VmError};
 use crate::kernel::{GuestKernel, Origin};
 use crate::qemu::Qemu;
 
+pub(crate) use apt::is_there as has_apt;
 pub use private::PrivateProgram;
 
 /// A distribution package and how to see that it is there.
@@ -88,22 +89,29 @@ pub struct SetupOptions {
 }
 
 /// What was done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Packages that were installed.
     pub installed: Vec<String>,
-    /// The command that installs what this user may not; `None` where nothing is missing.
+    /// Why packages weren't although this user may install them.
+    pub install_failed: Option<String>,
+    /// How packages that are still missing get installed, with their names, as words after "still missing, and"; `None` where nothing
+    /// is missing.
     pub to_install: Option<String>,
     /// What was unpacked into the cache.
     pub unpacked: Vec<String>,
     /// Why something wasn't although it was wanted.
     pub not_unpacked: Vec<String>,
-    /// The kernel guests will boot, such as `6.1.0-56-amd64`.
-    pub kernel: String,
+    /// The kernel guests will boot, such as `6.1.0-56-amd64`; `None` where there is none.
+    pub kernel: Option<String>,
     /// Whether that is the host's own.
     pub kernel_of_host: bool,
     /// Whether it was fetched now.
     pub kernel_fetched: bool,
+    /// Why none was fetched although it was wanted.
+    pub no_kernel: Option<String>,
+    /// Why this host can have no virtual machines, whatever is installed: nothing is set up for them then.
+    pub no_virtual_machines: Option<String>,
     /// The private copy of QEMU for fault-tolerant pairs; `None` where none is wanted or needed.
     pub newer_qemu: Option<String>,
     /// Why it isn't there although it was wanted. Plans without fault tolerance don't need it.
@@ -114,71 +122,98 @@ pub struct Report {
 /// boot. `progress` gets one line for each thing that takes long. It may be killed at any time and
 /// be run again; two at a time wait for each other.
 ///
+/// Each step is tried whatever became of those before it: the report says what was done, and what couldn't be.
+///
 /// # Errors
 ///
-/// [`VmError::Tool`] with the words of the program that failed, [`VmError::NoArchive`] where no
-/// kernel is to be had by apt, [`VmError::Io`] where the cache can't be written.
+/// [`VmError::Io`] where the cache can't be locked.
 pub fn run(options: &SetupOptions, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let _lock = lock(&options.cache)?;
     options.cache.sweep();
-    let mut missing = missing(options);
+    let mut report = Report::default();
     let mut archive = apt::Archive::new();
-    let (mut unpacked, mut not_unpacked) = (Vec::new(), Vec::new());
-    if !apt::may_install() {
+    install(options, &mut archive, &mut report, progress);
+    for program in &options.private {
+        match private::fetch(&options.cache, program, &mut archive, progress) {
+            Ok(what) => report.unpacked.extend(what),
+            Err(e) => report.not_unpacked.push(chain(&e)),
+        }
+    }
+    if let Err(e) = Qemu::check_host() {
+        report.no_virtual_machines = Some(chain(&e));
+        return Ok(report);
+    }
+    kernel(options, &mut archive, &mut report, progress);
+    match newer_qemu(options, progress) {
+        Ok(version) => report.newer_qemu = version,
+        Err(e) => report.no_newer_qemu = Some(chain(&e)),
+    }
+    Ok(report)
+}
+
+/// Installs the packages that are missing, or unpacks those that run so too, as far as this user may.
+fn install(
+    options: &SetupOptions,
+    archive: &mut apt::Archive,
+    report: &mut Report,
+    progress: &mut dyn FnMut(&str),
+) {
+    let mut missing = missing(options);
+    if apt::is_there() && !apt::may_install() {
         missing.retain(|package| {
             if !package.runs_unpacked {
                 return true;
             }
-            match private::fetch(&options.cache, &in_cache(package), &mut archive, progress) {
-                Ok(what) => unpacked.extend(what),
+            match private::fetch(&options.cache, &in_cache(package), archive, progress) {
+                Ok(what) => report.unpacked.extend(what),
                 // It is still missing, and can be installed by somebody who may.
                 Err(e) => {
-                    not_unpacked.push(chain(&e));
+                    report.not_unpacked.push(chain(&e));
                     return true;
                 }
             }
             false
         });
     }
-    let units: Vec<&str> = missing.iter().filter_map(|p| p.unit.as_deref()).collect();
-    let missing = names(&missing);
-    let (installed, to_install) = match missing.is_empty() {
-        true => (Vec::new(), None),
-        false if apt::may_install() => {
-            progress(&format!("installing {}", missing.join(" ")));
-            archive.install(&missing, &units)?;
-            (missing, None)
+    let mut left = names(&missing);
+    if !left.is_empty() && apt::may_install() {
+        let units: Vec<&str> = missing.iter().filter_map(|p| p.unit.as_deref()).collect();
+        progress(&format!("installing {}", left.join(" ")));
+        let wanted = std::mem::take(&mut left);
+        if let Err(e) = archive.install(&wanted, &units) {
+            report.install_failed = Some(chain(&e));
+            // Some may be there all the same.
+            left = names(&self::missing(options));
         }
-        false => (Vec::new(), Some(apt::install_command(&missing))),
-    };
-    for program in &options.private {
-        match private::fetch(&options.cache, program, &mut archive, progress) {
-            Ok(what) => unpacked.extend(what),
-            Err(e) => not_unpacked.push(chain(&e)),
-        }
+        report.installed = wanted.into_iter().filter(|name| !left.contains(name)).collect();
     }
-    let found = GuestKernel::find(&options.cache);
-    let (kernel, kernel_fetched) = match found {
-        Ok(kernel) if !options.renew => (kernel, false),
-        _ => (fetch::kernel(&options.cache, &mut archive, progress)?, true),
+    if !left.is_empty() {
+        report.to_install = Some(apt::way_to_install(&left));
+    }
+}
+
+/// Makes sure that there is a kernel guests can boot.
+fn kernel(
+    options: &SetupOptions,
+    archive: &mut apt::Archive,
+    report: &mut Report,
+    progress: &mut dyn FnMut(&str),
+) {
+    let kernel = match GuestKernel::find(&options.cache).ok() {
+        Some(kernel) if !options.renew => Some(kernel),
+        found => match fetch::kernel(&options.cache, archive, progress) {
+            Ok(kernel) => {
+                report.kernel_fetched = true;
+                Some(kernel)
+            }
+            Err(e) => {
+                report.no_kernel = Some(chain(&e));
+                found
+            }
+        },
     };
-    let (newer_qemu, no_newer_qemu) = match newer_qemu(options, progress) {
-        Ok(version) => (version, None),
-        Err(e) => (None, Some(chain(&e))),
-    };
-    let kernel_of_host = kernel.origin == Origin::Host;
-    let kernel = kernel.release;
-    Ok(Report {
-        installed,
-        to_install,
-        unpacked,
-        not_unpacked,
-        kernel,
-        kernel_of_host,
-        kernel_fetched,
-        newer_qemu,
-        no_newer_qemu,
-    })
+    report.kernel_of_host = kernel.as_ref().is_some_and(|kernel| kernel.origin == Origin::Host);
+    report.kernel = kernel.map(|kernel| kernel.release);
 }
 
 /// Packages that are neither installed nor unpacked.

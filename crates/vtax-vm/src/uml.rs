@@ -7,10 +7,13 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use vtax_sys::launch::most_files;
 use vtax_units::Bytes;
 
 use crate::cache::Cache;
-use crate::contract::{HOSTNAME_KEY, PORT_KEY, ROLE_AGENT, ROLE_KEY, ROOT_HOSTFS, ROOT_KEY, UML_PORT};
+use crate::contract::{
+    FILES_KEY, HOSTNAME_KEY, PORT_KEY, ROLE_AGENT, ROLE_KEY, ROOT_HOSTFS, ROOT_KEY, UML_PORT,
+};
 use crate::error::{Result, VmError};
 use crate::initrd::{self, HELLO};
 use crate::modules::ModuleTree;
@@ -146,6 +149,7 @@ impl Uml {
             format!("{ROOT_KEY}={ROOT_HOSTFS}"),
             format!("{PORT_KEY}={UML_PORT}"),
             format!("{HOSTNAME_KEY}={name}"),
+            format!("{FILES_KEY}={}", most_files()),
         ]);
         command
     }
@@ -217,6 +221,7 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }
+        assert!(line.ends_with(&format!(" vtax.files={}", most_files())), "{line}");
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! capabilities, masked paths and refused system calls that container engines use by default.
 //! docs/privileges.md lists where it differs: CAP_NET_ADMIN for the agent, which configures the
 //! container's interfaces, and the host's root as the image.
+//!
+//! Not refused: `io_uring_*`, which Docker since 25 and containerd since 2.0 refuse. A service or storage test that uses it costs
+//! here what it costs in a container that was allowed it.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use vtax_sys::NetNs;
+use vtax_sys::launch::most_files;
 use vtax_sys::mountinfo::{self, Mounted};
 
 use super::spec::{AGENT, ContainerSpec};
@@ -96,6 +100,9 @@ const REFUSED: [&str; 42] = [
     "vhangup",
 ];
 
+/// Where a container sees its control group, by which runtimes such as Java's take their memory.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
 /// What a configuration is made from.
 pub(super) struct Bundle<'a> {
     pub(super) spec: &'a ContainerSpec<'a>,
@@ -103,8 +110,17 @@ pub(super) struct Bundle<'a> {
     pub(super) agent: &'a Path,
     pub(super) netns: &'a NetNs,
     pub(super) seccomp: bool,
+    /// Whether it sees its control group, where it has one.
+    pub(super) cgroups: bool,
     /// Mounts of the host that the overlay of its root doesn't show, outer ones first.
     pub(super) binds: &'a [PathBuf],
+}
+
+impl Bundle<'_> {
+    /// The control group that it sees.
+    fn shown_group(&self) -> Option<&str> {
+        self.spec.group.as_deref().filter(|_| self.cgroups)
+    }
 }
 
 fn mount(target: &str, kind: &str, options: &[&str]) -> Value {
@@ -130,9 +146,12 @@ fn mounts(bundle: &Bundle<'_>) -> Vec<Value> {
         mount("/dev/shm", "tmpfs", &["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]),
         mount("/dev/mqueue", "mqueue", &["nosuid", "noexec", "nodev"]),
         mount("/sys", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),
-        mount("/tmp", "tmpfs", &tmpfs),
-        mount("/run", "tmpfs", &["nosuid", "nodev", "mode=755"]),
     ];
+    if bundle.shown_group().is_some() {
+        mounts.push(mount(CGROUPS, "cgroup", &["nosuid", "noexec", "nodev", "relatime", "ro"]));
+    }
+    mounts.push(mount("/tmp", "tmpfs", &tmpfs));
+    mounts.push(mount("/run", "tmpfs", &["nosuid", "nodev", "mode=755"]));
     mounts.extend(bundle.binds.iter().map(|path| bind(path, &path.to_string_lossy())));
     mounts.push(bind(bundle.agent, AGENT));
     mounts.extend(bundle.spec.writable.map(|path| {
@@ -166,25 +185,25 @@ fn seccomp() -> Value {
     })
 }
 
-/// Open descriptors: what container engines allow, as far as this process may.
-fn most_open_files() -> u64 {
-    let own = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    own.maximum.map_or(1_048_576, |most| most.min(1_048_576))
+fn namespaces(bundle: &Bundle<'_>) -> Vec<Value> {
+    let netns = format!("/proc/{}/fd/{}", std::process::id(), bundle.netns.as_fd().as_raw_fd());
+    let mut namespaces: Vec<Value> =
+        ["pid", "ipc", "uts", "mount"].iter().map(|kind| json!({ "type": kind })).collect();
+    namespaces.push(json!({ "type": "network", "path": netns }));
+    // On cgroup v2, whose paths are absolute, its group is the top of what it sees; on v1 the runtime shows only that anyway.
+    if bundle.shown_group().is_some_and(|group| group.starts_with('/')) {
+        namespaces.push(json!({ "type": "cgroup" }));
+    }
+    namespaces
 }
 
 /// The configuration.
 pub(super) fn config(bundle: &Bundle<'_>) -> Value {
     let spec = bundle.spec;
-    let open_files = most_open_files();
-    let netns = format!("/proc/{}/fd/{}", std::process::id(), bundle.netns.as_fd().as_raw_fd());
+    // What container engines allow, as far as this process may.
+    let open_files = most_files();
     let mut linux = json!({
-        "namespaces": [
-            { "type": "pid" },
-            { "type": "ipc" },
-            { "type": "uts" },
-            { "type": "mount" },
-            { "type": "network", "path": netns },
-        ],
+        "namespaces": namespaces(bundle),
         "resources": resources(spec),
         "maskedPaths": MASKED,
         "readonlyPaths": READ_ONLY,
@@ -276,6 +295,36 @@ mod tests {
         assert_eq!(limited(true)["memory"], json!({ "limit": 4096, "swap": 4096 }));
         assert_eq!(limited(false)["memory"], json!({ "limit": 4096 }));
         assert_eq!(limited(false)["cpu"], json!({ "cpus": "1-2" }));
+    }
+
+    #[test]
+    fn a_container_sees_the_group_that_it_has() {
+        let cpus = vtax_units::CpuSet::default();
+        let netns = NetNs::of_process(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let shown = |group: Option<&str>, cgroups| {
+            let spec = ContainerSpec {
+                name: "sut",
+                args: Vec::new(),
+                cpus: &cpus,
+                memory: None,
+                limits_swap: false,
+                group: group.map(str::to_owned),
+                writable: None,
+            };
+            let (rootfs, agent) = (Path::new("/rootfs"), Path::new("/agent"));
+            let bundle =
+                Bundle { spec: &spec, rootfs, agent, netns: &netns, seccomp: true, cgroups, binds: &[] };
+            let made = config(&bundle);
+            let has = |list: &Value, key: &str, wanted: &str| {
+                list.as_array().unwrap().iter().any(|entry| entry[key] == wanted)
+            };
+            let mounted = has(&made["mounts"], "destination", CGROUPS);
+            (mounted, has(&made["linux"]["namespaces"], "type", "cgroup"))
+        };
+        assert_eq!(shown(None, true), (false, false));
+        assert_eq!(shown(Some("/run/sut"), false), (false, false));
+        assert_eq!(shown(Some("/run/sut"), true), (true, true), "cgroup v2");
+        assert_eq!(shown(Some("run/sut"), true), (true, false), "cgroup v1");
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Containers {
         // can't be shown to them otherwise.
         fs::copy(agent, &copy).on("copy the agent's program to", &copy)?;
         let scratch = scratch.to_owned();
-        let runtime = Runtime::find(|runtime| {
+        let runtime = Runtime::find(group, |runtime| {
             let probe = Self { runtime: runtime.clone(), scratch: scratch.clone() };
             probe.run_true(group.map(str::to_owned))
         })?;
@@ -128,6 +128,7 @@ impl Containers {
             agent: &self.scratch.join("vtax"),
             netns,
             seccomp: self.runtime.seccomp,
+            cgroups: self.runtime.cgroups,
             binds: &if place.is_whole() { bundle::host_mounts(&self.scratch) } else { Vec::new() },
         });
         let path = place.dir().join("config.json");

@@ -26,6 +26,8 @@ pub(crate) struct Runtime {
     pub(crate) version: String,
     /// Whether it was built with, and the kernel has, seccomp filters.
     pub(crate) seccomp: bool,
+    /// Whether it can show containers their control groups.
+    pub(crate) cgroups: bool,
     program: PathBuf,
 }
 
@@ -38,8 +40,8 @@ enum Unfit {
 }
 
 impl Runtime {
-    /// The first known runtime with which `works` succeeds.
-    pub(crate) fn find(works: impl Fn(&Self) -> Result<()>) -> Result<Self> {
+    /// The first known runtime with which `works` succeeds. `group` is the control group of what it runs then.
+    pub(crate) fn find(group: Option<&str>, works: impl Fn(&Self) -> Result<()>) -> Result<Self> {
         let (path, cache) = (std::env::var_os("PATH").unwrap_or_default(), Cache::of_user());
         let mut reasons = Vec::new();
         for name in KNOWN {
@@ -48,17 +50,24 @@ impl Runtime {
                 continue;
             };
             let version = version(&program);
-            for seccomp in [true, false] {
+            if takes_from_top(name) && is_below_top(group, vtax_sys::cgroup::is_at_top_of_v1) {
+                let why = format!("{name} {version} takes a group's path from the top of cgroup v1");
+                reasons.push(Unfit::Refused(why));
+                continue;
+            }
+            for (seccomp, cgroups) in attempts(group.is_some()) {
                 let runtime = Self {
                     name: name.to_owned(),
                     version: version.clone(),
                     seccomp,
+                    cgroups,
                     program: program.clone(),
                 };
                 match works(&runtime) {
                     Ok(()) => return Ok(runtime),
-                    // The second try is only for hosts without seccomp; its words add nothing.
-                    Err(e) if seccomp => {
+                    // Tries without seccomp are only for hosts without it, and those with control groups in sight ask for more
+                    // than is needed; their words add nothing.
+                    Err(e) if seccomp && !cgroups => {
                         let said = format!("{name} {version}: {}", above_trace(&vtax_sys::chain(&e)));
                         reasons.push(Unfit::Refused(said));
                     }
@@ -132,6 +141,23 @@ impl Runtime {
     }
 }
 
+/// What is tried with a runtime, the most first: seccomp, and control groups in sight. A container without a group has none to see.
+fn attempts(has_group: bool) -> impl Iterator<Item = (bool, bool)> {
+    let all = [(true, true), (true, false), (false, true), (false, false)];
+    all.into_iter().filter(move |&(_, cgroups)| has_group || !cgroups)
+}
+
+/// Whether a runtime takes relative paths of groups from the top of cgroup v1 (`make_cgroup_path` of crun's
+/// `cgroup-cgroupfs.c`); others take them from the group that they are in.
+fn takes_from_top(runtime: &str) -> bool {
+    runtime == "crun"
+}
+
+/// Whether a group's path is one of cgroup v1, which begins at this process's group, and that isn't the topmost.
+fn is_below_top(group: Option<&str>, at_top: impl FnOnce() -> bool) -> bool {
+    group.is_some_and(|path| !path.starts_with('/')) && !at_top()
+}
+
 /// That no runtime will do, and what to do about it.
 fn no_containers(reasons: Vec<Unfit>) -> LabError {
     let fix = if reasons.iter().all(|reason| matches!(reason, Unfit::NotInstalled(_))) {
@@ -202,6 +228,22 @@ mod tests {
             let there = told(reasons);
             assert!(there.contains("library is not installed") && there.contains("run as root"), "{there}");
         }
+    }
+
+    #[test]
+    fn what_needs_the_most_is_tried_first() {
+        assert_eq!(attempts(false).collect::<Vec<_>>(), [(true, false), (false, false)]);
+        let with_group = attempts(true).collect::<Vec<_>>();
+        assert_eq!(with_group, [(true, true), (true, false), (false, true), (false, false)]);
+    }
+
+    #[test]
+    fn relative_paths_of_groups_may_begin_elsewhere() {
+        assert!(is_below_top(Some("run/probe"), || false));
+        assert!(!is_below_top(Some("run/probe"), || true));
+        assert!(!is_below_top(Some("/run/probe"), || false), "cgroup v2");
+        assert!(!is_below_top(None, || false));
+        assert_eq!(KNOWN.map(takes_from_top), [true, false]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use vtax_load::network::{
     Direction, NetworkResult, NetworkSpec, NetworkTestKind, PingTest, Probe, ServerOptions, SocketOptions,
-    TcpTest, UdpTest, run, serve,
+    TcpTest, UdpResult, UdpTest, run, serve,
 };
 use vtax_load::{ArrivalProcess, Control};
 use vtax_plan::model::NetPath;
@@ -36,12 +36,24 @@ const ATTEMPTS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Port of the instrument's server.
 const PORT: u16 = 5202;
+/// Datagrams of full size, by the time that they take on a link, of the warm-up and of what counts. A link that was idle passes
+/// two frames at once, which must be over before it is counted.
+const WARMING: f64 = 6.0;
+const COUNTED: f64 = 8.0;
+/// What a datagram may take on a link for that to be done in reasonable time, in seconds: one of 1500 bytes takes so long at
+/// 6 kbit/s. Over a slower link fewer datagrams are counted, and the proof may refuse it.
+const MOST_EACH: f64 = 2.0;
+/// From here on, in seconds a datagram, a tenth too much would fill the queue too late.
+const SLOW: f64 = 0.002;
 
 /// What was measured; facts of every trial on such a path.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Proof {
     /// Goodput asked for and measured, in bits per second.
     rate: Option<[f64; 2]>,
+    /// How far chance alone may take that rate from what was asked, as a share of it: which of few datagrams are lost. 0 where
+    /// the link loses none.
+    chance: f64,
     /// One-way delay asked for and measured.
     delay: Option<[Nanos; 2]>,
     /// Share lost asked for and measured, and the packets it is of.
@@ -98,9 +110,15 @@ impl Proof {
         facts
     }
 
+    /// How far the rate may be from what was asked, as a share of it.
+    fn rate_tolerance(&self) -> f64 {
+        TOLERANCE + self.chance
+    }
+
     /// Whether it carried too little or took too long, as any link does on a machine that is busy.
     fn is_slow(&self) -> bool {
-        let little = self.rate.is_some_and(|[asked, measured]| measured < asked * (1.0 - TOLERANCE));
+        let least = 1.0 - self.rate_tolerance();
+        let little = self.rate.is_some_and(|[asked, measured]| measured < asked * least);
         little || self.delay.is_some_and(|[asked, measured]| measured.saturating_sub(asked) > DELAY_TOLERANCE)
     }
 
@@ -113,7 +131,8 @@ impl Proof {
 
     /// What is not as asked for.
     fn objection(&self) -> Option<String> {
-        if let Some([asked, measured]) = self.rate.filter(|[a, m]| (m / a - 1.0).abs() > TOLERANCE) {
+        let is_off = |[asked, measured]: &[f64; 2]| (measured / asked - 1.0).abs() > self.rate_tolerance();
+        if let Some([asked, measured]) = self.rate.filter(is_off) {
             return Some(format!(
                 "its rate should carry {:.4} Mbit/s of payload and carries {:.4}",
                 asked / 1e6,
@@ -173,6 +192,55 @@ fn refusal(path: &NetPath, reason: String, noise: Option<&Disturbance>) -> LabEr
         Some(noise) => LabError::PathDisturbed { path, noise: noise.reasons.join("; "), reason },
         None => LabError::PathRefused { path, reason },
     }
+}
+
+/// How datagrams are sent to measure something.
+#[derive(Debug, Clone, Copy)]
+struct Course {
+    rate: BitRate,
+    /// Time at the start that isn't counted.
+    warmup: Nanos,
+    /// Time that is.
+    duration: Nanos,
+}
+
+/// Seconds that a datagram takes on a link of this goodput in bits per second, at most [`MOST_EACH`].
+fn each(goodput: f64, size: u32) -> f64 {
+    (f64::from(size) * 8.0 / goodput.max(1.0)).min(MOST_EACH)
+}
+
+/// Seconds that are counted of datagrams that take so long.
+fn counted(each: f64) -> f64 {
+    (COUNTED * each).max(0.3)
+}
+
+impl Course {
+    /// What shows that a link has this goodput in bits per second, by datagrams of this size in bytes: more than it carries, so
+    /// that its queue is full and what comes out is its rate. A slow link's first two frames weigh much: it is offered half too
+    /// much, any other a tenth.
+    fn of(goodput: f64, size: u32, loss: f64) -> Self {
+        let each = each(goodput, size);
+        let more = if each > SLOW { 1.5 } else { 1.1 };
+        Self {
+            rate: BitRate((goodput * more / (1.0 - loss)) as u64),
+            warmup: Nanos::from_secs_f64((WARMING * each).max(0.05)),
+            duration: Nanos::from_secs_f64(counted(each)),
+        }
+    }
+}
+
+/// Bits per second of what came in, by when it came in. How many found room in a full queue just before the end is no part of it:
+/// of few datagrams that is one in eight.
+fn arrived(found: &UdpResult) -> f64 {
+    found.receiver.bytes as f64 * 8.0 / found.receiver.time.as_secs_f64().max(1e-9)
+}
+
+/// How far chance alone may take the rate of what arrives: three standard deviations of how many datagrams of full size come
+/// through.
+fn chance(goodput: f64, path: &NetPath) -> f64 {
+    let (each, loss) = (each(goodput, path.mtu - 28), path.loss.0);
+    let datagrams = (counted(each) / each.max(1e-9)).max(1.0);
+    3.0 * (loss / ((1.0 - loss) * datagrams)).sqrt()
 }
 
 /// Two namespaces with the emulated link between them.
@@ -252,6 +320,7 @@ impl<'a> Bench<'a> {
         }
         if let Some(rate) = path.rate {
             proof.rate = Some(self.rate(path, rate)?);
+            proof.chance = chance(self.properties.udp_goodput().unwrap_or_default(), path);
         }
         Ok(proof)
     }
@@ -291,15 +360,10 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn datagrams(
-        &self,
-        rate: BitRate,
-        size: u32,
-        duration: Nanos,
-    ) -> Result<vtax_load::network::UdpResult, String> {
+    fn datagrams(&self, size: u32, course: Course) -> Result<UdpResult, String> {
         let buffer = Some(Bytes::from_mib(4));
-        let test = UdpTest { rate: Some(rate), size, direction: Direction::Up, buffer };
-        match self.test(NetworkTestKind::Udp(test), Nanos::from_millis(50), duration)? {
+        let test = UdpTest { rate: Some(course.rate), size, direction: Direction::Up, buffer };
+        match self.test(NetworkTestKind::Udp(test), course.warmup, course.duration)? {
             NetworkResult::Udp(found) => Ok(found),
             _ => Err("the instrument gave another test's result".to_owned()),
         }
@@ -313,7 +377,8 @@ impl<'a> Bench<'a> {
         let most = path.rate.map_or(f64::INFINITY, |rate| rate.0 as f64 / 8.0 / ON_WIRE / 2.0);
         let packets = most.min(20_000.0);
         let rate = BitRate((packets * f64::from(SIZE) * 8.0).max(8.0) as u64);
-        let found = self.datagrams(rate, SIZE, Nanos::from_millis(400))?;
+        let course = Course { rate, warmup: Nanos::from_millis(50), duration: Nanos::from_millis(400) };
+        let found = self.datagrams(SIZE, course)?;
         // What the receiver had no room for isn't the link's loss.
         let lost = found.sender.sent.saturating_sub(found.receiver.received + found.receiver.no_room);
         let sent = found.sender.sent;
@@ -324,16 +389,11 @@ impl<'a> Bench<'a> {
     fn rate(&self, path: &NetPath, rate: BitRate) -> Result<[f64; 2], String> {
         let unsteady = path.loss.0 > 0.0 || path.delay > Nanos::from_millis(1);
         if unsteady || rate < BitRate(400_000_000) {
-            // TCP would take long to find the rate, and so many datagrams every host can send. A tenth too
-            // much fills the queue.
+            // TCP would take long to find the rate, and so many datagrams every host can send.
             let asked = self.properties.udp_goodput().unwrap_or_default();
             let size = path.mtu - 28;
-            let frames = asked * 0.3 / 8.0 / f64::from(size);
-            // At least a dozen of full size, and at most a second.
-            let seconds = (0.3 * (12.0 / frames).max(1.0)).min(1.0);
-            let offered = BitRate((asked * 1.1 / (1.0 - path.loss.0)) as u64);
-            let found = self.datagrams(offered, size, Nanos((seconds * 1e9) as u64))?;
-            return Ok([asked * (1.0 - path.loss.0), found.goodput()]);
+            let found = self.datagrams(size, Course::of(asked, size, path.loss.0))?;
+            return Ok([asked * (1.0 - path.loss.0), arrived(&found)]);
         }
         let asked = self.properties.tcp_goodput().unwrap_or_default();
         let test = TcpTest {
@@ -358,7 +418,79 @@ mod tests {
     use super::*;
 
     fn proof(rate: Option<[f64; 2]>, delay: Option<[u64; 2]>, loss: Option<([f64; 2], u64)>) -> Proof {
-        Proof { rate, delay: delay.map(|d| d.map(Nanos)), loss }
+        Proof { rate, chance: 0.0, delay: delay.map(|d| d.map(Nanos)), loss }
+    }
+
+    /// Goodput that a link with a token bucket shows where datagrams are sent on such a course, as a share of its own.
+    fn shown(rate: u64, mtu: u32) -> f64 {
+        let properties = LinkProperties { mtu, rate: Some(BitRate(rate)), ..LinkProperties::default() };
+        let (bucket, asked) = (properties.tbf().unwrap(), properties.udp_goodput().unwrap());
+        let size = mtu - 28;
+        let Course { rate, warmup, duration } = Course::of(asked, size, 0.0);
+        let gap = f64::from(size) * 8.0 / rate.0 as f64;
+        let (bytes, frame) = (bucket.rate_bytes as f64, f64::from(mtu) + 14.0);
+        let burst = f64::from(bucket.burst_bytes);
+        let room = bytes * bucket.latency.as_secs_f64() + burst;
+        // Bytes that may leave now, below zero what is promised to those that wait.
+        let (mut tokens, mut last) = (burst, 0.0);
+        let mut left: Vec<f64> = Vec::new();
+        for number in 0..((warmup.as_secs_f64() + duration.as_secs_f64()) / gap) as u64 {
+            let now = number as f64 * gap;
+            tokens = (tokens + (now - last) * bytes).min(burst);
+            last = now;
+            if frame - tokens <= room {
+                tokens -= frame;
+                if now >= warmup.as_secs_f64() {
+                    left.push(now + (-tokens).max(0.0) / bytes);
+                }
+            }
+        }
+        let gaps = (left.len() - 1) as f64;
+        gaps * f64::from(size) * 8.0 / (left[left.len() - 1] - left[0]) / asked
+    }
+
+    #[test]
+    fn a_link_of_any_rate_shows_its_rate() {
+        for mtu in [576, 1500, 9000] {
+            for rate in [8_000, 64_000, 256_000, 1_000_000, 6_000_000, 20_000_000, 399_000_000] {
+                // A datagram takes longer than there is time for.
+                if mtu == 9000 && rate == 8_000 {
+                    continue;
+                }
+                let shown = shown(rate, mtu);
+                assert!((shown - 1.0).abs() < TOLERANCE, "{rate} bit/s at {mtu} bytes: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_proof_of_a_slow_link_lasts_for_a_dozen_datagrams_and_ends() {
+        let course = |goodput| Course::of(goodput, 1472, 0.0);
+        let fast = course(95.7e6);
+        assert_eq!((fast.warmup, fast.duration), (Nanos::from_millis(50), Nanos::from_millis(300)));
+        assert_eq!(fast.rate, BitRate(105_270_000));
+        // 46 ms each.
+        let slow = course(256_000.0);
+        assert_eq!((slow.warmup, slow.duration), (Nanos::from_millis(276), Nanos::from_millis(368)));
+        assert_eq!(slow.rate, BitRate(384_000));
+        let never = Course::of(7_900.0, 65_507, 0.0);
+        assert!(never.warmup.0 + never.duration.0 <= Nanos::from_secs(28).0, "{never:?}");
+        assert_eq!(Course::of(1e6, 1472, 0.5).rate, BitRate(3_000_000), "half of it is lost");
+    }
+
+    #[test]
+    fn a_rate_is_judged_by_what_so_few_datagrams_can_tell() {
+        let path = |loss| NetPath { loss: vtax_units::Share(loss), ..NetPath::new("slow", PathKind::Bridge) };
+        assert_eq!(chance(256_000.0, &path(0.0)), 0.0);
+        // Eight datagrams, of which one is lost or none, and two thousand.
+        let few = chance(256_000.0, &path(0.02));
+        assert!((0.14..0.16).contains(&few), "{few}");
+        assert!(chance(95.7e6, &path(0.02)) < 0.01);
+        let off = proof(Some([250e3, 222e3]), None, None);
+        assert!(off.is_slow() && off.objection().is_some());
+        let by_chance = Proof { chance: few, ..off };
+        assert!(!by_chance.is_slow());
+        assert_eq!(by_chance.objection(), None);
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub(crate) fn start(
     let facts = [
         (fact::CONTAINER_RUNTIME, format!("{} {}", runtime.name, runtime.version)),
         ("container.seccomp", if runtime.seccomp { "on" } else { "refused here" }.to_owned()),
+        ("container.cgroups", if runtime.cgroups { "read-only" } else { "not visible" }.to_owned()),
     ];
     // From here on the node is a guard: what fails below takes it down.
     let mut node = Node {

@@ -45,7 +45,7 @@ pub use packages::{PathPackage, checks, lab_packages, packages};
 pub(crate) use packages::{kernel_checks, program_of};
 pub(crate) use parts::PathParts;
 use path_builder::PathBuilder;
-pub use routed::{RoutedSetup, needs_guest};
+pub use routed::{RoutedSetup, needs_guest, routers_obstacle};
 pub(crate) use site::{Built, Placed, Site};
 
 /// The builder of a kind of path.

@@ -168,7 +168,7 @@ fn routers() -> Check {
     if !vtax_router::installed() {
         return Check::missing(name::path("routed"), "FRR is not installed", "vtax setup --labs");
     }
-    let vpn = Needs { labels: true, vrfs: true, tunnels: true, routers: true, wires: false };
+    let vpn = Needs { labels: true, vrfs: true, tunnels: true, routers: true, wires: false, rates: false };
     match vtax_router::obstacle(vpn) {
         None => Check::ok(name::path("routed"), "FRR, and a kernel with MPLS and VRF"),
         Some(reason) => Check::degraded(

@@ -64,13 +64,14 @@ impl RoutedSetup {
 /// Routers of a topology.
 pub(super) struct Routed<'a>(pub(super) &'a RoutedOptions);
 
-/// Where the routers of these options have to run: on the host (`None`), or in a guest, and why.
+/// Where the routers of these options have to run: on the host (`None`), or in a guest, and why. `lossy_links` as
+/// [`TestbedSpec`]'s.
 ///
 /// # Errors
 ///
 /// Why they can run nowhere.
-fn place(options: &RoutedOptions) -> Result<Option<String>, String> {
-    let needs = needs(options);
+fn place(options: &RoutedOptions, lossy_links: bool) -> Result<Option<String>, String> {
+    let needs = needs(options, lossy_links);
     let on_host = || vtax_router::obstacle(needs);
     if needs.routers && !vtax_router::installed() {
         // A guest has the host's files.
@@ -83,15 +84,36 @@ fn place(options: &RoutedOptions) -> Result<Option<String>, String> {
     }
 }
 
-fn needs(options: &RoutedOptions) -> Needs {
-    Blueprint::outline(&topology(&options.topology)).needs()
+fn needs(options: &RoutedOptions, lossy_links: bool) -> Needs {
+    let needs = Blueprint::outline(&topology(&options.topology)).needs();
+    Needs { wires: needs.wires || lossy_links, ..needs }
 }
 
-/// Whether a guest has to hold the routers of these options on this host. Features of the kernel are tried, so call it
-/// where namespaces can be made.
+/// What is built of a topology whose edges have this MTU.
+fn blueprint(topology: &Topology, mtu: u32, lossy_links: bool) -> Blueprint {
+    let mut blueprint = Blueprint::of(topology, mtu);
+    blueprint.one_by_one |= lossy_links;
+    blueprint
+}
+
+/// Whether a guest has to hold the routers of these options on this host, with `lossy_links` as [`TestbedSpec`]'s. Features of the
+/// kernel are tried, so call it where namespaces can be made.
 #[must_use]
-pub fn needs_guest(options: &RoutedOptions) -> bool {
-    matches!(place(options), Ok(Some(_)))
+pub fn needs_guest(options: &RoutedOptions, lossy_links: bool) -> bool {
+    matches!(place(options, lossy_links), Ok(Some(_)))
+}
+
+/// Why routers of these options can't be had on this host, with the way out; `None` where they can. `lossy_links` as
+/// [`TestbedSpec`]'s, and whether there are guests.
+#[must_use]
+pub fn routers_obstacle(options: &RoutedOptions, lossy_links: bool, has_guests: bool) -> Option<String> {
+    match place(options, lossy_links) {
+        Err(reason) => Some(reason),
+        Ok(Some(why)) if !has_guests => Some(format!(
+            "its routers need a guest ({why}), and none can be made here; `vtax setup` fetches what it takes"
+        )),
+        Ok(_) => None,
+    }
 }
 
 impl PathBuilder for Routed<'_> {
@@ -100,22 +122,17 @@ impl PathBuilder for Routed<'_> {
     }
 
     fn obstacle(&self, lab: &Lab) -> Option<String> {
-        match place(self.0) {
-            Err(reason) => Some(reason),
-            Ok(Some(why)) if lab.guest_template().is_none() => Some(format!(
-                "its routers need a guest ({why}), and none can be made here; `vtax setup` fetches what it takes"
-            )),
-            Ok(_) => None,
-        }
+        routers_obstacle(self.0, false, lab.guest_template().is_some())
     }
 
     fn build(&self, site: &mut Site<'_>) -> Result<Built> {
-        let guest = place(self.0).map_err(|reason| site.refuse(reason))?;
+        let lossy_links = site.spec.lossy_links;
+        let guest = place(self.0, lossy_links).map_err(|reason| site.refuse(reason))?;
         let path = site.path();
         let topology = topology(&self.0.topology);
+        let blueprint = blueprint(&topology, path.mtu, lossy_links);
         let mut properties = LinkProperties::of(path);
-        // Routers would hold back and lose segments of up to 64 KiB as one packet.
-        properties.offloads &= topology.links.iter().all(|link| !link.wire.is_emulated());
+        properties.offloads &= !blueprint.one_by_one;
         let mut fabric = site.fabric()?;
         let mut parts = PathParts::default();
         parts.add_facts(site.prove(path)?.facts());
@@ -143,7 +160,6 @@ impl PathBuilder for Routed<'_> {
         }
         near.start(&mut fabric)?;
         fabric.start(&far)?;
-        let blueprint = Blueprint::of(&topology, path.mtu);
         let patience = patience(&blueprint);
         parts.routed = Some(RoutedSetup { blueprint, doors, patience, left_with });
         Ok(Built {
@@ -232,5 +248,24 @@ fn holder(
     } else {
         let what = format!("the routers' node of path {} has not two interfaces", site.path().name);
         Err(LabError::Defect { what })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_topology::options::LeafSpine;
+
+    use super::*;
+
+    #[test]
+    fn a_link_that_will_lose_packets_needs_what_one_does_that_always_loses_some() {
+        let topology = Choice::LeafSpine(LeafSpine::default());
+        let options = RoutedOptions { topology, place: RouterHost::Auto, hops: false };
+        let plain = needs(&options, false);
+        assert!(!plain.wires);
+        assert_eq!(needs(&options, true), Needs { wires: true, ..plain });
+        let topology = super::topology(&options.topology);
+        let one_by_one = |lossy_links| blueprint(&topology, 1500, lossy_links).one_by_one;
+        assert_eq!([false, true].map(one_by_one), [false, true]);
     }
 }

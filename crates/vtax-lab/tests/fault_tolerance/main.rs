@@ -28,7 +28,7 @@ use vtax_units::Nanos;
 use vtax_vm::ft::{Mode, Replica};
 use vtax_vm::{Cache, GuestRoot, GuestTemplate, GuestTemplateOptions, Qemu};
 
-/// No case may take longer, whatever the host is busy with: one that does hangs. An idle host needs a tenth.
+/// No case may take longer, whatever the host is busy with: one that does hangs, and is killed. An idle host needs a tenth.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 /// What has to happen happens within this, or not at all; an idle host needs a few seconds.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
@@ -128,7 +128,12 @@ fn run(name: &str, template: &Arc<GuestTemplate>, case: Case) {
                 "test {name}: QEMU crashed by itself, which its supervisor has told: UNSTEADY, run again"
             ),
             ended => {
-                assert_eq!(ended, ProcessExit::Exited(0));
+                assert_eq!(
+                    ended,
+                    ProcessExit::Exited(0),
+                    "after {:?} of at most {LIMIT:?}",
+                    started.elapsed()
+                );
                 assert!(started.elapsed() < LIMIT, "it took longer than {LIMIT:?}");
                 return;
             }
@@ -140,7 +145,8 @@ fn run(name: &str, template: &Arc<GuestTemplate>, case: Case) {
 /// Runs a case in a controller of its own, with control groups; how that ended.
 fn run_once(template: &Arc<GuestTemplate>, case: Case) -> ProcessExit {
     let template = Arc::clone(template);
-    let ended = vtax_testkit::in_controller(ControllerOptions::for_this_process(), move |groups| {
+    let mode = ControllerOptions::for_this_process();
+    let ended = vtax_testkit::in_controller_within(LIMIT, mode, move |groups| {
         // A busy host must not decide about times (sched(7), autogroup); refused to ordinary users.
         let _ = std::fs::write("/proc/self/autogroup", "-10");
         let mut world = World::new(template, groups);

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use vtax_lab::ft::{PairMode, PairSpec, PairTask};
@@ -12,7 +13,7 @@ use vtax_units::Bytes;
 use vtax_vm::ft::Mode;
 use vtax_vm::{GuestRoot, Qemu};
 
-use crate::{World, guest_template};
+use crate::{LIMIT, World, guest_template};
 
 pub(crate) const NAME: &str = "residue: kill -9 while a pair stands leaves nothing";
 /// Word on the command line of the process that is killed.
@@ -47,8 +48,15 @@ pub(crate) fn killed_leaves_nothing() {
     let program = std::env::current_exe().unwrap();
     let before = Snapshot::take_with(&program);
     let mut front = Command::new(&program).arg(FRONT).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(front.stdout.take().unwrap()).lines();
-    let stands = lines.any(|line| line.is_ok_and(|line| line.contains(STANDS)));
+    let lines = BufReader::new(front.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let (tell, told) = channel();
+    // It reads on by itself: a pair that never stands is waited for no longer than any case.
+    std::thread::spawn(move || {
+        for _ in lines.filter(|line| line.contains(STANDS)) {
+            let _ = tell.send(());
+        }
+    });
+    let stands = told.recv_timeout(LIMIT).is_ok();
     let there = Snapshot::take_with(&program).since(&before);
     let qemus =
         there.iter().filter(|(kind, what)| *kind == "process" && what.contains("qemu-system")).count();

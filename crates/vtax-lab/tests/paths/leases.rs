@@ -72,14 +72,4 @@ pub(crate) fn guests(lab: &mut Lab) {
     let back = stage.testbed.resize_balloons(&[Some(memory), None]);
     assert!(back.is_ok(), "{back:?}");
     stage.end();
-    without_one(lab, &vm);
-}
-
-/// A guest without a balloon can't be asked to give anything.
-fn without_one(lab: &mut Lab, vm: &EnvironmentKind) {
-    let stage = Stage::build(lab, &spec(vm.clone(), NetPath::new("plain", PathKind::Bridge)));
-    let refused = stage.testbed.resize_balloons(&[Some(Bytes::from_mib(176))]).unwrap_err();
-    let refused = vtax_sys::chain(&refused);
-    assert!(refused.contains("balloon"), "{refused}");
-    stage.end();
 }

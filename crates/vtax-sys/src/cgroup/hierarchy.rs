@@ -62,6 +62,13 @@ fn among(mounts: Vec<Mounted>, groups: &str) -> Vec<Hierarchy> {
     found
 }
 
+/// Whether the groups that limit CPUs and memory, of those of cgroup v1, are where the hierarchies are mounted.
+pub(super) fn is_at_top_of_v1(hierarchies: &[Hierarchy]) -> bool {
+    let names = [Controller::Cpuset, Controller::Memory].map(Controller::name);
+    let limits = |h: &&Hierarchy| h.controllers.iter().any(|name| names.contains(&name.as_str()));
+    hierarchies.iter().filter(limits).all(|h| h.own == h.mount)
+}
+
 fn own_path(groups: &str, unified: bool, controllers: &[String]) -> Option<String> {
     groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -103,6 +110,20 @@ mod tests {
                 "/sys/fs/cgroup/unified/"
             ]
         );
+    }
+
+    #[test]
+    fn the_top_is_where_both_controllers_are_mounted() {
+        for (groups, top) in [
+            ("9:name=systemd:/x\n4:memory:/\n3:cpuset:/\n0::/y\n", true),
+            ("9:name=systemd:/\n4:memory:/box\n3:cpuset:/\n0::/\n", false),
+            ("9:name=systemd:/\n4:memory:/\n3:cpuset:/box\n0::/\n", false),
+        ] {
+            assert_eq!(is_at_top_of_v1(&parse(HYBRID, groups)), top, "{groups}");
+        }
+        // What is shown of a hierarchy begins at this process's group.
+        let part = "1 2 0:3 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory";
+        assert!(is_at_top_of_v1(&parse(part, "4:memory:/docker/abc\n")));
     }
 
     #[test]

@@ -73,6 +73,13 @@ impl Place {
     }
 }
 
+/// Whether this process's groups of cgroup v1 are the topmost ones that it sees. Then it is all one whether an OCI runtime takes
+/// a relative path ([`RunGroups::oci_path`]) from the top or from its own group.
+#[must_use]
+pub fn is_at_top_of_v1() -> bool {
+    hierarchy::is_at_top_of_v1(&hierarchy::find())
+}
+
 /// Whether this host has swap.
 fn swaps() -> bool {
     // The first line is the table's head (proc(5)).
@@ -264,7 +271,8 @@ impl RunGroups {
     }
 
     /// The path for an OCI runtime's `linux.cgroupsPath`, where it makes the group of `node`
-    /// itself; `None` where no controller can be used.
+    /// itself; `None` where no controller can be used. It is relative on cgroup v1, where it begins at the group that this
+    /// process is in, and absolute on cgroup v2.
     #[must_use]
     pub fn oci_path(&self, node: &str) -> Option<String> {
         let place = self.cpuset.as_ref().or(self.memory.as_ref())?;
@@ -319,6 +327,7 @@ impl RunGroups {
             // Refused where it is so already, and where groups are below it, which then have it from before.
             let _ = write_if_there(&dir.join("memory.use_hierarchy"), "1");
         }
+        // Nothing runs in it yet, so that nothing is killed: what it may hold is what files left there.
         group.limit_memory(memory, Duration::ZERO)?;
         let below = |place: &Option<Place>| {
             let inside = |p: &Place| Place {
@@ -507,11 +516,11 @@ impl NodeGroup {
     }
 
     /// Holds it to so much memory. What it has beyond that has to go first, within this time: that takes some where it is
-    /// written to a disk.
+    /// written to a disk. Without any time the limit holds at once, and what runs in the group may be killed for it.
     ///
     /// # Errors
     ///
-    /// Where memory can't be limited here, or what has to go doesn't.
+    /// Where memory can't be limited here, or what has to go doesn't; then it has the limit that it had.
     pub fn limit_memory(&self, memory: Bytes, within: Duration) -> Result<()> {
         let Some((dir, unified)) = &self.memory else {
             let what = "no memory control group can be used here".to_owned();
@@ -535,6 +544,12 @@ impl NodeGroup {
         while self.usage().memory.is_some_and(|now| now > memory) && Instant::now() < until {
             write_if_there(&high, &bytes)?;
             thread::sleep(RECLAIM_PAUSE);
+        }
+        if !within.is_zero() && self.usage().memory.is_some_and(|now| now > memory) {
+            // The timeout tells more than that this is refused.
+            let _ = write_if_there(&high, "max");
+            let (object, seconds) = (dir.display().to_string(), within.as_secs_f64());
+            return Err(SysError::TimedOut { operation: "take memory from", object, seconds });
         }
         write(&dir.join("memory.max"), &bytes)?;
         write_if_there(&high, "max")
@@ -624,6 +639,28 @@ mod tests {
         }
         assert!(!stage.0.own.join(groups.name()).exists());
         assert_eq!(groups.notes().len(), 2);
+    }
+
+    #[test]
+    fn a_group_keeps_its_limit_where_its_memory_does_not_go() {
+        let stage = Stage::new("high", &[]);
+        let dir = stage.0.own.join("v2");
+        fs::create_dir(&dir).unwrap();
+        let now = |file: &str| read(&dir.join(file)).unwrap();
+        let set = |file: &str, value: &str| fs::write(dir.join(file), value).unwrap();
+        for (file, value) in [("memory.current", "8192"), ("memory.max", "max"), ("memory.high", "max")] {
+            set(file, value);
+        }
+        let group = NodeGroup { cpuset: None, memory: Some((dir.clone(), true)) };
+        let limits = || [now("memory.max"), now("memory.high")];
+        let error = group.limit_memory(Bytes(4096), Duration::from_millis(1)).unwrap_err();
+        assert!(matches!(error, SysError::TimedOut { operation: "take memory from", .. }), "{error}");
+        assert_eq!(limits(), ["max", "max"]);
+        group.limit_memory(Bytes(6144), Duration::ZERO).unwrap();
+        assert_eq!(limits(), ["6144", "max"], "a group that nothing runs in");
+        set("memory.current", "4096");
+        group.limit_memory(Bytes(4096), Duration::from_millis(1)).unwrap();
+        assert_eq!(limits(), ["4096", "max"]);
     }
 
     #[test]

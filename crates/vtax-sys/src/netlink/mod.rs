@@ -22,7 +22,8 @@ pub use links::{Link, LinkStats};
 pub use message::Request;
 pub use news::News;
 pub use qdisc::{
-    ETHERNET_HEADER, Netem, Tbf, WIRE_ONLY, add_black_hole, add_netem, add_tbf, delete_root_qdisc,
+    ETHERNET_HEADER, Netem, Tbf, WIRE_ONLY, add_black_hole, add_netem, add_tbf, add_tbf_below,
+    delete_root_qdisc,
 };
 pub use socket::Netlink;
 pub use tunnel::{

@@ -8,6 +8,8 @@ use crate::error::{Result, VmError};
 
 /// Name of the program that emulates x86-64 PCs.
 const PROGRAM: &str = "qemu-system-x86_64";
+/// The architecture of hosts that guests can run on.
+const ARCHITECTURE: &str = "x86_64";
 
 /// An installed QEMU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,12 +26,22 @@ pub struct Qemu {
 }
 
 impl Qemu {
+    /// Whether this kind of host can have virtual machines: they run its own programs, on an x86-64 PC.
+    ///
+    /// # Errors
+    ///
+    /// [`VmError::OtherArchitecture`] where it can't.
+    pub fn check_host() -> Result<()> {
+        check(std::env::consts::ARCH)
+    }
+
     /// The QEMU in `PATH`.
     ///
     /// # Errors
     ///
-    /// [`VmError::NoQemu`] where there is none or it doesn't start.
+    /// [`VmError::NoQemu`] where there is none or it doesn't start, [`VmError::OtherArchitecture`] where it would be of no use.
     pub fn find() -> Result<Self> {
+        Self::check_host()?;
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = std::env::split_paths(&path).map(|dir| dir.join(PROGRAM)).find(|file| file.is_file());
         let program = program.ok_or_else(|| VmError::NoQemu { reason: format!("no {PROGRAM} in PATH") })?;
@@ -62,8 +74,10 @@ impl Qemu {
     ///
     /// # Errors
     ///
-    /// [`VmError::NoPrivateQemu`] where there is none, [`VmError::NoQemu`] where it doesn't start.
+    /// [`VmError::NoPrivateQemu`] where there is none, [`VmError::NoQemu`] where it doesn't start, [`VmError::OtherArchitecture`] where it
+    /// would be of no use.
     pub fn private(cache: &Cache) -> Result<Self> {
+        Self::check_host()?;
         let place = Self::place(cache);
         if !place.is_dir() {
             return Err(VmError::NoPrivateQemu { dir: cache.dir().to_owned() });
@@ -145,9 +159,20 @@ impl Qemu {
     }
 }
 
+fn check(architecture: &'static str) -> Result<()> {
+    if architecture == ARCHITECTURE { Ok(()) } else { Err(VmError::OtherArchitecture { architecture }) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_guests_cannot_run_nothing_is_to_be_installed() {
+        assert!(check("x86_64").is_ok());
+        let error = check("aarch64").unwrap_err().to_string();
+        assert_eq!(error, "virtual machines need an x86-64 host, and this one is aarch64");
+    }
 
     #[test]
     fn a_private_copy_stands_in_for_what_is_not_installed() {

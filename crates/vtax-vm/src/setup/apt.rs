@@ -46,14 +46,36 @@ impl Drop for Policy {
     }
 }
 
-/// Whether packages can be installed by this user.
-pub(super) fn may_install() -> bool {
-    rustix::process::geteuid().is_root() && Path::new("/usr/bin/apt-get").exists()
+/// Whether this host installs packages by apt-get.
+pub(crate) fn is_there() -> bool {
+    Path::new("/usr/bin/apt-get").exists()
 }
 
-/// The command for a user who may.
-pub(super) fn install_command(packages: &[String]) -> String {
-    format!("sudo apt-get install -y --no-install-recommends {}", packages.join(" "))
+/// Whether packages can be installed by this user.
+pub(super) fn may_install() -> bool {
+    is_root() && is_there()
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// How these packages get installed that vtax didn't install, as words after "still missing, and".
+pub(super) fn way_to_install(packages: &[String]) -> String {
+    way(&packages.join(" "), is_there(), is_root())
+}
+
+fn way(packages: &str, is_there: bool, is_root: bool) -> String {
+    let command = format!("apt-get install -y --no-install-recommends {packages}");
+    match (is_there, is_root) {
+        (false, _) => {
+            format!(
+                "to be installed by hand, as there is no apt-get here (the names are Debian's): {packages}"
+            )
+        }
+        (true, false) => format!("not installable by this user: sudo {command}"),
+        (true, true) => format!("not installed for the reason above: {command}"),
+    }
 }
 
 impl Archive {
@@ -260,6 +282,18 @@ mod tests {
                     Packages|Debian|Debian|http://d.example/debian/\n";
         assert_eq!(repository(text, "Debian").as_deref(), Some("http://d.example/debian/"));
         assert_eq!(repository(text, "Ubuntu"), None);
+    }
+
+    #[test]
+    fn who_is_told_to_use_apt_has_it() {
+        let command = "apt-get install -y --no-install-recommends runc fio";
+        assert_eq!(way("runc fio", true, false), format!("not installable by this user: sudo {command}"));
+        assert_eq!(way("runc fio", true, true), format!("not installed for the reason above: {command}"));
+        for is_root in [false, true] {
+            let way = way("runc fio", false, is_root);
+            assert!(way.contains("by hand") && way.ends_with("Debian's): runc fio"), "{way}");
+            assert!(!way.contains("sudo") && !way.contains("apt-get install"), "{way}");
+        }
     }
 
     #[test]

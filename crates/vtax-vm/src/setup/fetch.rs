@@ -22,6 +22,9 @@ pub(super) fn kernel(
     archive: &mut Archive,
     progress: &mut dyn FnMut(&str),
 ) -> Result<GuestKernel> {
+    if !apt::is_there() {
+        return Err(VmError::NoApt { what: "it".to_owned() });
+    }
     let stage = cache.stage()?;
     let downloads = stage.dir().join("packages");
     create(&downloads)?;

@@ -24,6 +24,9 @@ const PACKAGE: &str = "qemu-system-x86";
 /// Fetches and unpacks it. It appears in the cache complete or not at all.
 pub(super) fn fetch(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<Qemu> {
     let none = |reason: String| VmError::NoNewerQemu { reason };
+    if !apt::is_there() {
+        return Err(none("this host has no apt-get".to_owned()));
+    }
     let address =
         apt::archive_of(ORIGIN)?.ok_or_else(|| none(format!("this host's apt knows no {ORIGIN} archive")))?;
     if !Path::new(KEYRING).is_file() {

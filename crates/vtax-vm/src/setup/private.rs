@@ -39,6 +39,9 @@ pub(super) fn fetch(
     if !program.is_missing(cache) {
         return Ok(None);
     }
+    if !apt::is_there() {
+        return Err(VmError::NoApt { what: program.packages.join(" ") });
+    }
     archive.update()?;
     let needed = archive.needed(&program.packages)?;
     progress(&format!("unpacking {} into the cache", program.packages.join(" ")));
