@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use vtax_sys::netlink::{
     BridgeOptions, Mac, Netem, Netlink, Request, Tbf, Veth, VethEnd, add_address, add_netem, add_tbf,
-    create_bridge, create_gre, create_veth, create_vrf, move_to, rename, set_down, set_mtu, set_switch,
-    set_up, set_vrf,
+    add_tbf_below, create_bridge, create_gre, create_veth, create_vrf, move_to, rename, set_down, set_mtu,
+    set_switch, set_up, set_vrf,
 };
 use vtax_sys::{Context as _, NetNs, ethtool, sysctl};
 use vtax_topology::Prefix;
@@ -55,7 +55,9 @@ pub(crate) fn build(blueprint: &Blueprint, doors: &[DoorPlace]) -> Result<Spaces
     for node in &blueprint.nodes {
         let interfaces = interfaces_of(blueprint, &node.name);
         let space = spaces.of(&node.name)?;
-        space.run(|| furnish(node, &interfaces)).during(|| format!("build node {}", node.name))?;
+        let one_by_one = blueprint.one_by_one;
+        let what = || format!("build node {}", node.name);
+        space.run(|| furnish(node, &interfaces, one_by_one)).during(what)?;
     }
     Ok(spaces)
 }
@@ -115,10 +117,9 @@ fn lay_cables(cables: &[Cable], spaces: &Spaces) -> Result<()> {
     Netlink::open().and_then(|mut netlink| netlink.send_all(requests)).during(what)
 }
 
-/// Moves interfaces from outside into the nodes that they lead to. Where a wire loses packets, none of them puts segments
-/// together that would be lost as one.
+/// Moves interfaces from outside into the nodes that they lead to. Where packets are to come one by one, none of them puts
+/// segments together.
 fn open_doors(blueprint: &Blueprint, places: &[DoorPlace], spaces: &Spaces) -> Result<()> {
-    let one_by_one = blueprint.needs().wires;
     for door in &blueprint.doors {
         let place = places.iter().find(|place| place.door == door.name).ok_or_else(|| {
             RouterError::Unknown(format!("the topology's door `{}` leads to nowhere", door.name))
@@ -134,34 +135,38 @@ fn open_doors(blueprint: &Blueprint, places: &[DoorPlace], spaces: &Spaces) -> R
         }
         requests.push(set_mtu(&door.interface.name, door.mtu));
         inside.send_all(requests).during(what)?;
-        if one_by_one {
+        if blueprint.one_by_one {
             space.run(|| ethtool::set_all(&door.interface.name, false)).during(what)?;
         }
     }
     Ok(())
 }
 
-/// What makes an interface an end of its cable; `None` for one that does nothing to packets.
-pub(crate) fn shape(index: u32, cable: &Cable) -> Option<Request> {
+/// What makes an interface an end of its cable; nothing for one that does nothing to packets.
+pub(crate) fn shape(index: u32, cable: &Cable) -> Vec<Request> {
     if cable.wire.is_emulated() {
-        return Some(add_netem(index, &netem(cable)));
+        return losing(index, cable, cable.wire.loss.unwrap_or_default());
     }
-    let rate = cable.wire.rate?;
-    Some(add_tbf(index, &Tbf::of_wire(rate, cable.mtu, None)))
+    cable.wire.rate.map(|rate| add_tbf(index, &Tbf::of_wire(rate, cable.mtu, None))).into_iter().collect()
 }
 
-/// What an end of a cable does to the packets that leave it.
-pub(crate) fn netem(cable: &Cable) -> Netem {
-    let Wire { rate, delay, loss } = cable.wire;
-    Netem {
+/// What makes an interface an end of its cable that loses so many of a million packets. What is held back comes to the rate's queue
+/// when its time is over: that is counted in bytes, as netem's own, which counts small packets as full ones, isn't.
+pub(crate) fn losing(index: u32, cable: &Cable, of_a_million: u32) -> Vec<Request> {
+    let Wire { rate, delay, .. } = cable.wire;
+    let limit = rate.map(|rate| Tbf::of_wire(rate, cable.mtu, None));
+    let netem = Netem {
         delay: delay.unwrap_or_default().into(),
-        loss: f64::from(loss.unwrap_or_default()) / f64::from(ALL),
-        rate_bytes: rate.map(|rate| Tbf::of_wire(rate, cable.mtu, None).rate_bytes),
-    }
+        loss: f64::from(of_a_million) / f64::from(ALL),
+        rate_bytes: limit.map(|limit| limit.rate_bytes),
+    };
+    let below = limit.map(|limit| add_tbf_below(index, &limit));
+    std::iter::once(add_netem(index, &netem)).chain(below).collect()
 }
 
-/// Everything inside a node; called in its namespace.
-fn furnish(node: &Node, interfaces: &[Placed<'_>]) -> vtax_sys::Result<()> {
+/// Everything inside a node; called in its namespace. Where packets are to come one by one, ends of cables neither put segments
+/// together nor take large ones.
+fn furnish(node: &Node, interfaces: &[Placed<'_>], one_by_one: bool) -> vtax_sys::Result<()> {
     let mut netlink = Netlink::open()?;
     netlink.send(set_up("lo"))?;
     let lo = netlink.link("lo")?.index;
@@ -203,9 +208,12 @@ fn furnish(node: &Node, interfaces: &[Placed<'_>]) -> vtax_sys::Result<()> {
             let path = sysctl::path(&format!("mpls/conf/{}/input", interface.name));
             std::fs::write(&path, "1").context("let packets with labels in", path)?;
         }
+        if one_by_one && cable.is_some() {
+            ethtool::set_all(&interface.name, false)?;
+        }
         requests.extend(interface.addresses.iter().map(|prefix| address(index, *prefix)));
         requests.push(set_up(&interface.name));
-        requests.extend(cable.and_then(|cable| shape(index, cable)));
+        requests.extend(cable.map(|cable| shape(index, cable)).unwrap_or_default());
         netlink.send_all(requests)?;
     }
     node.tunnels.iter().try_for_each(|tunnel| dig(&mut netlink, tunnel))
@@ -259,4 +267,29 @@ pub(crate) fn directory(parent: &Path, name: &str) -> vtax_sys::Result<PathBuf> 
     let path = parent.join(name);
     std::fs::create_dir_all(&path).context("make", path.display().to_string())?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_topology::blueprint::CableEnd;
+    use vtax_units::{BitRate, Nanos};
+
+    use super::*;
+
+    #[test]
+    fn a_cable_with_delay_and_rate_has_two_disciplines() {
+        let end = |node: &str| CableEnd {
+            node: node.to_owned(),
+            interface: Interface { name: "x".to_owned(), addresses: Vec::new(), vrf: None, labels: false },
+        };
+        let cable = |wire| Cable { name: "a-b".to_owned(), ends: [end("a"), end("b")], mtu: 1500, wire };
+        let (rate, delay) = (Some(BitRate(10_000_000)), Some(Nanos::from_millis(50)));
+        let count = |wire| shape(2, &cable(wire)).len();
+        assert_eq!(count(Wire::default()), 0);
+        assert_eq!(count(Wire { rate, ..Wire::default() }), 1);
+        assert_eq!(count(Wire { delay, ..Wire::default() }), 1);
+        assert_eq!(count(Wire { rate, delay, loss: None }), 2);
+        // A link that is made lossy keeps its rate.
+        assert_eq!(losing(2, &cable(Wire { rate, ..Wire::default() }), 50_000).len(), 2);
+    }
 }

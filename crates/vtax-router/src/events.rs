@@ -1,7 +1,9 @@
 //! What is done to a topology on purpose.
 
+use std::collections::BTreeMap;
+
 use vtax_sys::clock;
-use vtax_sys::netlink::{Netem, Netlink, add_black_hole, add_netem, delete_root_qdisc, set_down, set_up};
+use vtax_sys::netlink::{Netlink, add_black_hole, delete_root_qdisc, set_down, set_up};
 use vtax_topology::blueprint::{Cable, CableEnd};
 use vtax_topology::event::{ALL, Event};
 use vtax_topology::timeline::{Entry, Source};
@@ -10,6 +12,33 @@ use vtax_units::Nanos;
 use crate::build;
 use crate::error::{Result, RouterError, While};
 use crate::lab::RouterLab;
+
+/// The interfaces that are on again when their router is, by the routers that are switched off.
+#[derive(Debug, Default)]
+pub(crate) struct SwitchedOff(BTreeMap<String, Vec<String>>);
+
+impl SwitchedOff {
+    /// A router was switched off, and these of its interfaces with it.
+    fn add(&mut self, router: &str, interfaces: Vec<String>) {
+        self.0.entry(router.to_owned()).or_default().extend(interfaces);
+    }
+
+    /// The link that this interface is an end of was cut: it stays off when its router is on again.
+    fn cut(&mut self, router: &str, interface: &str) {
+        if let Some(interfaces) = self.0.get_mut(router) {
+            interfaces.retain(|known| known != interface);
+        }
+    }
+
+    /// The link that this interface is an end of was restored: where its router is off, it will be on again with it. Whether it is.
+    fn waits(&mut self, router: &str, interface: &str) -> bool {
+        let Some(interfaces) = self.0.get_mut(router) else { return false };
+        if !interfaces.iter().any(|known| known == interface) {
+            interfaces.push(interface.to_owned());
+        }
+        true
+    }
+}
 
 impl RouterLab {
     /// Does it; when it was done, in nanoseconds since 1970.
@@ -27,6 +56,7 @@ impl RouterLab {
             Event::Cut { link } => {
                 let end = self.end(link, None)?.0;
                 self.turn(&end, false).during(what)?;
+                self.switched_off.cut(&end.node, &end.interface.name);
             }
             Event::Lossy { link, from, of_a_million } => {
                 let (end, cable) = self.end(link, from.as_deref())?;
@@ -36,7 +66,7 @@ impl RouterLab {
             Event::Kill { router } => {
                 // Its cables first: what its daemons would say on their way out reaches nobody.
                 let off = build::switch_off(self.space(router)?).during(what)?;
-                self.switched_off.entry(router.clone()).or_default().extend(off);
+                self.switched_off.add(router, off);
                 self.router_mut(router)?.switch_off()?;
             }
             Event::Stop { router, daemon } => self.router_mut(router)?.stop(*daemon)?,
@@ -69,28 +99,29 @@ impl RouterLab {
         let Ok(space) = self.space(&end.node) else { return Ok(()) };
         let mut netlink = Netlink::open_in(space)?;
         let index = netlink.link(&end.interface.name)?.index;
-        netlink.send(match of_a_million {
-            ALL.. => add_black_hole(index),
-            part => {
-                let loss = f64::from(part) / f64::from(ALL);
-                add_netem(index, &Netem { loss, ..build::netem(cable) })
-            }
-        })
+        match of_a_million {
+            ALL.. => netlink.send(add_black_hole(index)),
+            part => netlink.send_all(build::losing(index, cable, part)),
+        }
     }
 
-    fn restore_link(&self, link: &str) -> Result<()> {
+    fn restore_link(&mut self, link: &str) -> Result<()> {
         let what = || format!("restore: {link}");
         let (_, cable) = self.end(link, None)?;
         for end in &cable.ends {
             let space = self.space(&end.node)?;
             let mut netlink = Netlink::open_in(space).during(what)?;
             let index = netlink.link(&end.interface.name).during(what)?.index;
-            match build::shape(index, &cable) {
-                Some(shape) => netlink.send(shape).during(what)?,
+            let shape = build::shape(index, &cable);
+            if shape.is_empty() {
                 // It has none where the link wasn't lossy.
-                None => _ = netlink.send(delete_root_qdisc(index)),
+                _ = netlink.send(delete_root_qdisc(index));
+            } else {
+                netlink.send_all(shape).during(what)?;
             }
-            self.turn(end, true).during(what)?;
+            if !self.switched_off.waits(&end.node, &end.interface.name) {
+                self.turn(end, true).during(what)?;
+            }
         }
         Ok(())
     }
@@ -98,10 +129,41 @@ impl RouterLab {
     fn restore_router(&mut self, router: &str) -> Result<()> {
         let what = || format!("restore: {router}");
         let space = self.space(router)?.try_clone().during(what)?;
-        if let Some(interfaces) = self.switched_off.get(router) {
+        if let Some(interfaces) = self.switched_off.0.get(router) {
             build::switch_on(&space, interfaces).during(what)?;
-            self.switched_off.remove(router);
+            self.switched_off.0.remove(router);
         }
         self.router_mut(router)?.switch_on(&space)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn off() -> SwitchedOff {
+        let mut off = SwitchedOff::default();
+        off.add("p1", ["pe1", "pe2"].map(str::to_owned).to_vec());
+        off
+    }
+
+    #[test]
+    fn a_link_that_is_restored_waits_for_its_router() {
+        let mut off = off();
+        assert!(off.waits("p1", "pe2"));
+        assert_eq!(off.0["p1"], ["pe1", "pe2"], "once");
+        assert!(!off.waits("pe2", "p1"), "this end's router is on");
+        assert_eq!(off.0.len(), 1);
+    }
+
+    #[test]
+    fn a_link_that_is_cut_stays_so_when_its_router_is_restored() {
+        let mut off = off();
+        off.cut("p1", "pe2");
+        off.cut("pe2", "p1");
+        assert_eq!(off.0["p1"], ["pe1"]);
+        assert_eq!(off.0.len(), 1);
+        assert!(off.waits("p1", "pe2"), "until it is restored");
+        assert_eq!(off.0["p1"], ["pe1", "pe2"]);
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use vtax_sys::sync::joined;
 use vtax_sys::{NetNs, chain};
 use vtax_topology::Blueprint;
-use vtax_topology::blueprint::NodeKind;
+use vtax_topology::blueprint::{Node, NodeKind};
 use vtax_topology::convergence::Convergence;
 use vtax_topology::expect::Stage;
 use vtax_topology::hops::Hops;
@@ -19,6 +19,7 @@ use vtax_units::Nanos;
 
 use crate::build::{self, Spaces};
 use crate::error::{Result, RouterError, While};
+use crate::events::SwitchedOff;
 use crate::frr::{self, Router};
 use crate::hops::Watched;
 use crate::proof;
@@ -90,6 +91,13 @@ fn program_of(words: &[String]) -> Result<PathBuf> {
     found.ok_or_else(|| RouterError::Unknown(format!("there is no program `{program}`")))
 }
 
+/// The commands of routers, or of all other nodes, in the nodes' order.
+fn commands(blueprint: &Blueprint, of_routers: bool) -> impl Iterator<Item = (&Node, &Vec<String>)> {
+    let meant = move |node: &&Node| matches!(node.kind, NodeKind::Router(_)) == of_routers;
+    let nodes = blueprint.nodes.iter().filter(meant);
+    nodes.flat_map(|node| node.commands.iter().map(move |words| (node, words)))
+}
+
 /// Runs a command in this process's own network namespace.
 ///
 /// # Errors
@@ -113,8 +121,8 @@ pub fn run_in(space: &NetNs, words: &[String]) -> Result<CommandOutcome> {
 pub struct RouterLab {
     blueprint: Blueprint,
     routers: BTreeMap<String, Router>,
-    /// By router: the interfaces that were switched off with it.
-    pub(crate) switched_off: BTreeMap<String, Vec<String>>,
+    /// What was switched off with its router.
+    pub(crate) switched_off: SwitchedOff,
     watch: Option<Watch>,
     streams: Option<Streams>,
     watched: Option<Watched>,
@@ -149,7 +157,7 @@ impl RouterLab {
         let mut lab = Self {
             blueprint,
             routers: BTreeMap::new(),
-            switched_off: BTreeMap::new(),
+            switched_off: SwitchedOff::default(),
             watch,
             streams: None,
             watched: None,
@@ -157,12 +165,13 @@ impl RouterLab {
             patience,
             spaces,
         };
-        lab.run_commands()?;
+        lab.run_commands(false)?;
         stages.push((Stage::Interfaces, started.elapsed().into()));
         if lab.blueprint.needs().routers {
             frr::prepare(scratch)?;
             lab.start_routers()?;
             stages.push((Stage::Daemons, started.elapsed().into()));
+            lab.run_commands(true)?;
         }
         let (more, Reached { ttl, labels }) =
             proof::prove(&lab, &lab.blueprint.expectations, started, started + patience)?;
@@ -171,16 +180,14 @@ impl RouterLab {
         Ok((lab, Raised { stages, ttl, labels, version }))
     }
 
-    /// Runs the commands of all nodes, in their order.
-    fn run_commands(&self) -> Result<()> {
-        for node in &self.blueprint.nodes {
-            for words in &node.commands {
-                let words = self.words_at(&node.name, words);
-                let CommandOutcome { success, status, output } = run_in(self.space(&node.name)?, &words)?;
-                if !success {
-                    let (node, command) = (node.name.clone(), words.join(" "));
-                    return Err(RouterError::Command { node, command, how: status, output });
-                }
+    /// Runs the commands of all routers, whose daemons have to run by then, or of all other nodes.
+    fn run_commands(&self, of_routers: bool) -> Result<()> {
+        for (node, words) in commands(&self.blueprint, of_routers) {
+            let words = self.words_at(&node.name, words);
+            let CommandOutcome { success, status, output } = run_in(self.space(&node.name)?, &words)?;
+            if !success {
+                let (node, command) = (node.name.clone(), words.join(" "));
+                return Err(RouterError::Command { node, command, how: status, output });
             }
         }
         Ok(())
@@ -196,7 +203,7 @@ impl RouterLab {
         }
         let share = all.len().div_ceil(AT_ONCE).max(1);
         let parts: Vec<Result<Vec<Router>>> = std::thread::scope(|scope| {
-            let start = |part: &[(&vtax_topology::blueprint::Node, &Vec<_>, &NetNs)]| {
+            let start = |part: &[(&Node, &Vec<_>, &NetNs)]| {
                 part.iter()
                     .map(|(node, daemons, space)| Router::start(node, daemons, space))
                     .collect::<Result<Vec<_>>>()
@@ -285,6 +292,10 @@ impl RouterLab {
     pub fn start_streams(&mut self, interval: Nanos) -> Result<()> {
         // The sockets of those before have the same addresses.
         drop(self.streams.take().map(Streams::finish));
+        // What was heard until now, such as ten thousand routes of a bring-up, leaves no room for what comes.
+        if let Some(watch) = &self.watch {
+            watch.forget();
+        }
         self.streams = Some(Streams::start(self, interval)?);
         Ok(())
     }
@@ -334,5 +345,34 @@ impl RouterLab {
             Ok(done) => done.output.lines().next().unwrap_or_default().to_owned(),
             Err(error) => chain(&error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routers_run_their_commands_apart_from_other_nodes() {
+        let node = |name: &str, kind| Node {
+            name: name.to_owned(),
+            kind,
+            loopback: Vec::new(),
+            vrfs: Vec::new(),
+            tunnels: Vec::new(),
+            labels: false,
+            files: Vec::new(),
+            commands: vec![vec!["first".to_owned()], vec!["second".to_owned(), name.to_owned()]],
+        };
+        let nodes = vec![
+            node("r1", NodeKind::Router(Vec::new())),
+            node("pc", NodeKind::Host),
+            node("s", NodeKind::Bridge),
+        ];
+        let blueprint = Blueprint { nodes, ..Blueprint::default() };
+        let of =
+            |routers| commands(&blueprint, routers).map(|(node, words)| (node.name.as_str(), words.len()));
+        assert_eq!(of(true).collect::<Vec<_>>(), [("r1", 1), ("r1", 2)]);
+        assert_eq!(of(false).collect::<Vec<_>>(), [("pc", 1), ("pc", 2), ("s", 1), ("s", 2)]);
     }
 }

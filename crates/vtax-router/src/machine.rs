@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use vtax_sys::NetNs;
-use vtax_sys::netlink::{Netem, Netlink, add_netem, create_gre, create_vrf};
+use vtax_sys::netlink::{Netem, Netlink, Tbf, add_netem, add_tbf, create_gre, create_vrf};
 use vtax_topology::blueprint::Needs;
+use vtax_units::BitRate;
 
 /// Debian's package of FRR.
 pub const PACKAGE: &str = "frr";
@@ -42,14 +43,17 @@ pub fn obstacle(needs: Needs) -> Option<String> {
     if needs.labels && !Path::new("/proc/sys/net/mpls").is_dir() {
         return Some("this kernel has no MPLS (modules mpls_router and mpls_iptunnel)".to_owned());
     }
-    if !needs.vrfs && !needs.tunnels && !needs.wires {
+    if !needs.vrfs && !needs.tunnels && !needs.wires && !needs.rates {
         return None;
     }
     let tried = NetNs::create().and_then(|namespace| {
         let mut netlink = Netlink::open_in(&namespace)?;
+        let lo = netlink.link("lo")?.index;
         if needs.wires {
-            let lo = netlink.link("lo")?.index;
             netlink.send(add_netem(lo, &Netem::default()))?;
+        }
+        if needs.rates {
+            netlink.send(add_tbf(lo, &Tbf::of_wire(BitRate(1_000_000), 1500, None)))?;
         }
         if !needs.vrfs && !needs.tunnels {
             return Ok(());

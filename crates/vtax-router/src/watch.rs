@@ -45,8 +45,32 @@ impl Watch {
 
     /// What was heard in a time.
     pub(crate) fn between(&self, from: Nanos, to: Nanos) -> Vec<Entry> {
-        lock(&self.heard).iter().filter(|entry| (from..=to).contains(&entry.at)).cloned().collect()
+        between(&lock(&self.heard), from, to)
     }
+
+    /// Forgets what was heard until now.
+    pub(crate) fn forget(&self) {
+        lock(&self.heard).clear();
+    }
+}
+
+/// Keeps an entry where there is room; of the first for which there is none, that there is more.
+fn keep(heard: &mut Vec<Entry>, entry: Entry) {
+    match heard.len() {
+        ..MOST_ENTRIES => heard.push(entry),
+        MOST_ENTRIES => {
+            let text = "later changes of the kernels are left out".to_owned();
+            heard.push(Entry { at: entry.at, router: "all".to_owned(), source: Source::Fault, text });
+        }
+        _ => {}
+    }
+}
+
+/// Those of a time; of one after which nothing was kept, that it is so.
+fn between(heard: &[Entry], from: Nanos, to: Nanos) -> Vec<Entry> {
+    let within = heard.iter().filter(|entry| (from..=to).contains(&entry.at));
+    let full = heard.get(MOST_ENTRIES).filter(|entry| entry.at < from);
+    within.cloned().chain(full.map(|entry| Entry { at: from, ..entry.clone() })).collect()
 }
 
 impl Drop for Watch {
@@ -69,12 +93,36 @@ fn listen(mut all: Vec<(String, News)>, over: &AtomicBool, into: &Mutex<Vec<Entr
         for (name, news) in &mut all {
             // A socket that fails hears nothing more; what the others hear is still of use.
             let _ = news.take(|words| {
-                let mut heard = lock(into);
-                if heard.len() < MOST_ENTRIES {
-                    let text = shortened(&words);
-                    heard.push(Entry { at, router: name.clone(), source: Source::Kernel, text });
-                }
+                let text = shortened(&words);
+                keep(&mut lock(into), Entry { at, router: name.clone(), source: Source::Kernel, text });
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_finds_no_room_is_told_once_and_in_every_later_time() {
+        let mut heard = Vec::new();
+        for at in 0..MOST_ENTRIES as u64 + 10 {
+            let (router, text) = ("r1".to_owned(), String::new());
+            keep(&mut heard, Entry { at: Nanos(at), router, source: Source::Kernel, text });
+        }
+        assert_eq!(heard.len(), MOST_ENTRIES + 1);
+        let told = |from, to| {
+            let all = between(&heard, Nanos(from), Nanos(to));
+            all.iter()
+                .filter(|entry| entry.source == Source::Fault)
+                .map(|entry| entry.at.0)
+                .collect::<Vec<_>>()
+        };
+        let full = MOST_ENTRIES as u64;
+        assert!(told(0, full - 1).is_empty());
+        assert_eq!(told(full - 5, full + 5), [full]);
+        assert_eq!(told(full + 1, full + 5), [full + 1]);
+        assert_eq!(between(&heard, Nanos(3), Nanos(4)).len(), 2);
     }
 }

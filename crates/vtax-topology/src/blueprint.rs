@@ -24,6 +24,10 @@ pub struct Blueprint {
     pub doors: Vec<Door>,
     /// What must hold before it is used.
     pub expectations: Vec<Expectation>,
+    /// Whether packets are to come one by one: a wire that holds them back or loses some would take a segment of up to 64 KiB for
+    /// one packet.
+    #[serde(default)]
+    pub one_by_one: bool,
 }
 
 /// A network namespace with what runs in it.
@@ -151,6 +155,7 @@ impl Blueprint {
             cables: topology.links.iter().map(cable).collect(),
             doors: topology.edges().into_iter().map(|edge| door(edge, mtu)).collect(),
             expectations: crate::expect::of(topology),
+            one_by_one: topology.links.iter().any(|link| link.wire.is_emulated()),
         }
     }
 
@@ -167,6 +172,7 @@ impl Blueprint {
             cables: topology.links.iter().map(cable).collect(),
             doors: topology.edges().into_iter().map(|edge| door(edge, 1500)).collect(),
             expectations: Vec::new(),
+            one_by_one: topology.links.iter().any(|link| link.wire.is_emulated()),
         }
     }
 
@@ -182,7 +188,7 @@ impl Blueprint {
         self.cables.iter().find(|cable| cable.name == name)
     }
 
-    /// Whether the kernel must have MPLS, and whether it must have VRF.
+    /// What the machine must have on which it is built.
     #[must_use]
     pub fn needs(&self) -> Needs {
         Needs {
@@ -191,6 +197,7 @@ impl Blueprint {
             tunnels: self.nodes.iter().any(|node| !node.tunnels.is_empty()),
             routers: self.nodes.iter().any(|node| matches!(node.kind, NodeKind::Router(_))),
             wires: self.cables.iter().any(|cable| cable.wire.is_emulated()),
+            rates: self.cables.iter().any(|cable| cable.wire.rate.is_some()),
         }
     }
 }
@@ -208,6 +215,8 @@ pub struct Needs {
     pub routers: bool,
     /// Wires that hold packets back or lose some: module `sch_netem`.
     pub wires: bool,
+    /// Wires with a rate: module `sch_tbf`.
+    pub rates: bool,
 }
 
 impl Needs {
@@ -285,5 +294,37 @@ fn door(edge: &Edge, mtu: u32) -> Door {
             labels: false,
         },
         mtu,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_units::{BitRate, Nanos};
+
+    use super::*;
+    use crate::builtin::topology;
+    use crate::options::{Choice, LeafSpine, MplsVpn};
+
+    #[test]
+    fn a_kernel_needs_what_the_wires_are_made_of() {
+        let needs = |choice| Blueprint::outline(&topology(&choice)).needs();
+        let plain = needs(Choice::LeafSpine(LeafSpine::default()));
+        assert!(!plain.wires && !plain.rates);
+        let rate = Some(BitRate(10_000_000));
+        let slow = needs(Choice::LeafSpine(LeafSpine { link_rate: rate, ..LeafSpine::default() }));
+        assert!(!slow.wires && slow.rates);
+        let delay = Some(Nanos::from_millis(5));
+        let vpn = MplsVpn { core_rate: rate, core_delay: delay, ..MplsVpn::default() };
+        let both = needs(Choice::MplsVpn(vpn));
+        assert!(both.wires && both.rates);
+    }
+
+    #[test]
+    fn packets_come_one_by_one_where_they_are_held_back() {
+        let of = |link_delay| {
+            let choice = Choice::LeafSpine(LeafSpine { link_delay, ..LeafSpine::default() });
+            Blueprint::of(&topology(&choice), 1500).one_by_one
+        };
+        assert!(!of(None) && of(Some(Nanos::from_millis(5))));
     }
 }

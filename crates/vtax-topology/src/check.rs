@@ -139,7 +139,31 @@ fn network(link: &Link, part: TopologyPart, problems: &mut Problems) {
         problems.add(part, format!("both ends have the address {one}"));
     } else if !(8..=31).contains(&one.length) {
         problems.add(part, format!("a link's network has a prefix length of 8 to 31, not {}", one.length));
+    } else {
+        for end in [one, other] {
+            if let Some(what) = not_an_end(end) {
+                problems.add(part, what);
+            }
+        }
     }
+}
+
+/// Why an address can't be an end's: a network of more than two addresses has one of its own, and one for all its ends.
+fn not_an_end(end: Prefix) -> Option<String> {
+    // Networks of two addresses have neither (RFC 3021).
+    let last = 1_u32.checked_shl(32 - u32::from(end.length)).filter(|count| *count > 2)? - 1;
+    let what = match u32::from(end.address) - u32::from(end.network().address) {
+        0 => "own address",
+        number if number == last => "broadcast address",
+        _ => return None,
+    };
+    let [first, last] = [1, last - 1].map(|number| end.nth(number).address);
+    let which = if end.length == 30 {
+        format!("the two ends are {first} and {last}")
+    } else {
+        format!("an end has one of {first} to {last}")
+    };
+    Some(format!("`{end}` is its network's {what}; {which}"))
 }
 
 /// Networks of all links and both edges, and every router's id, must not overlap. VRFs don't matter: no table of
@@ -179,24 +203,70 @@ fn reachable(topology: &Topology, problems: &mut Problems) {
             return;
         }
     }
-    let mut reached = BTreeSet::from([topology.client.router.as_str()]);
-    let mut next = vec![topology.client.router.as_str()];
-    while let Some(at) = next.pop() {
-        for (_, there, _) in topology.ends_of(at) {
-            if reached.insert(there.router.as_str()) {
-                next.push(&there.router);
+    let why = if !reaches(topology, |_, _| true) {
+        "no link leads"
+    } else if !reaches(topology, |link, _| speaks(topology, link).is_some()) {
+        "no links whose ends both speak OSPF, or both BGP, lead"
+    } else if !reaches(topology, |link, is_internal| passes_on(topology, link, is_internal)) {
+        "routers of one autonomous system don't pass on to each other what they heard from a third of it, so nothing leads"
+    } else {
+        return;
+    };
+    let (from, to) = (&topology.client.router, &topology.sut.router);
+    problems.add(
+        TopologyPart::Whole,
+        format!("{why} from `{from}`, where the client is, to `{to}`, where the system under test is"),
+    );
+}
+
+/// How the ends of a link tell each other of networks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Ospf,
+    ExternalBgp,
+    InternalBgp,
+}
+
+/// How the ends of a link tell each other of networks; `None` where they have no language in common.
+fn speaks(topology: &Topology, link: &Link) -> Option<Told> {
+    if link.ends.iter().all(|end| end.ospf_cost.is_some()) {
+        return Some(Told::Ospf);
+    }
+    let [one, other] =
+        link.ends.each_ref().map(|end| topology.router(&end.router).and_then(|router| router.bgp.as_ref()));
+    let (one, other) = one.zip(other)?;
+    Some(if one.system == other.system { Told::InternalBgp } else { Told::ExternalBgp })
+}
+
+/// Whether a link tells of a network that was heard by internal BGP, or wasn't: internal BGP passes nothing on that it brought itself
+/// (RFC 4271, section 9.2).
+fn passes_on(topology: &Topology, link: &Link, is_internal: bool) -> bool {
+    match speaks(topology, link) {
+        None => false,
+        Some(Told::InternalBgp) => !is_internal,
+        Some(Told::Ospf | Told::ExternalBgp) => true,
+    }
+}
+
+/// Whether links that are of use lead from the client's router to that of the system under test. Each is asked about with whether
+/// internal BGP brought what it is to pass on.
+fn reaches(topology: &Topology, is_of_use: impl Fn(&Link, bool) -> bool) -> bool {
+    let start = (topology.client.router.as_str(), false);
+    let (mut reached, mut next) = (BTreeSet::from([start]), vec![start]);
+    while let Some((at, is_internal)) = next.pop() {
+        if at == topology.sut.router {
+            return true;
+        }
+        for (_, there, link) in topology.ends_of(at) {
+            if is_of_use(link, is_internal) {
+                let place = (there.router.as_str(), speaks(topology, link) == Some(Told::InternalBgp));
+                if reached.insert(place) {
+                    next.push(place);
+                }
             }
         }
     }
-    if !reached.contains(topology.sut.router.as_str()) {
-        let (from, to) = (&topology.client.router, &topology.sut.router);
-        problems.add(
-            TopologyPart::Whole,
-            format!(
-                "no link leads from `{from}`, where the client is, to `{to}`, where the system under test is"
-            ),
-        );
-    }
+    false
 }
 
 #[cfg(test)]
@@ -231,6 +301,70 @@ mod tests {
         }))
     }
 
+    /// Routers in a row that speak this, with the client at the first and the service at the last.
+    fn row(all: &[Speaks]) -> Topology {
+        let names: Vec<String> = (0..all.len()).map(|number| format!("r{number}")).collect();
+        let router = |(name, speaks): (&String, &Speaks)| CustomRouter {
+            name: name.clone(),
+            loopback: None,
+            speaks: *speaks,
+            mpls: false,
+        };
+        let link = |pair: &[String]| CustomLink {
+            between: [pair[0].clone(), pair[1].clone()],
+            addresses: None,
+            rate: None,
+            delay: None,
+            loss: None,
+            mtu: 1500,
+            cost: None,
+        };
+        topology(&Choice::Custom(Custom {
+            routers: names.iter().zip(all).map(router).collect(),
+            links: names.windows(2).map(link).collect(),
+            client: names[0].clone(),
+            sut: names[all.len() - 1].clone(),
+            bfd: Default::default(),
+            timers: Default::default(),
+        }))
+    }
+
+    #[test]
+    fn links_lead_on_where_both_ends_tell_each_other() {
+        use Speaks::{Bgp, Ospf};
+        for sound in [
+            &[Ospf, Ospf, Ospf][..],
+            &[Bgp(1), Bgp(2), Bgp(3)],
+            &[Bgp(1), Bgp(1)],
+            &[Bgp(1), Bgp(2), Bgp(2), Bgp(3)],
+        ] {
+            assert_eq!(words(&row(sound)), "", "{sound:?}");
+        }
+        for mixed in [&[Ospf, Bgp(1)][..], &[Ospf, Bgp(1), Ospf], &[Bgp(1), Bgp(2), Ospf]] {
+            let found = words(&row(mixed));
+            let expected = "Whole: no links whose ends both speak OSPF, or both BGP, lead from `r0`, where the client is, to";
+            assert!(found.starts_with(expected), "{mixed:?}: {found}");
+        }
+        for internal in [&[Bgp(1), Bgp(1), Bgp(1)][..], &[Bgp(1), Bgp(2), Bgp(2), Bgp(2)]] {
+            let found = words(&row(internal));
+            assert!(found.contains("what they heard from a third of it"), "{internal:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn internal_neighbours_that_are_all_joined_are_sound() {
+        let mut triangle = row(&[Speaks::Bgp(1); 3]);
+        let Topology { links, .. } = row(&[Speaks::Bgp(1); 2]);
+        let [mut direct] = <[Link; 1]>::try_from(links).unwrap();
+        for (end, (router, interface, last)) in direct.ends.iter_mut().zip([("r0", "r2", 1), ("r2", "r0", 2)])
+        {
+            (end.router, end.interface) = (router.to_owned(), interface.to_owned());
+            end.address = Prefix::new([10, 250, 0, last], 30);
+        }
+        triangle.links.push(direct);
+        assert_eq!(words(&triangle), "");
+    }
+
     fn words(topology: &Topology) -> String {
         check(topology).into_iter().map(|p| format!("{:?}: {}\n", p.part, p.what)).collect()
     }
@@ -247,6 +381,8 @@ mod tests {
             "two links in parallel"
         );
         assert_eq!(words(&custom(&["a"], &[])), "", "one router is a path too");
+        let two = Some(["10.0.1.0/31", "10.0.1.1/31"]);
+        assert_eq!(words(&custom(&["a", "b"], &[("a", "b", two)])), "", "a network of two addresses");
     }
 
     #[test]
@@ -272,6 +408,14 @@ mod tests {
             (
                 custom(&["a", "b"], &[("a", "b", Some(["10.0.0.1/30", "10.0.0.1/30"]))]),
                 "both ends have the address",
+            ),
+            (
+                custom(&["a", "b"], &[("a", "b", Some(["10.0.1.1/30", "10.0.1.3/30"]))]),
+                "`10.0.1.3/30` is its network's broadcast address; the two ends are 10.0.1.1 and 10.0.1.2",
+            ),
+            (
+                custom(&["a", "b"], &[("a", "b", Some(["10.0.1.0/24", "10.0.1.9/24"]))]),
+                "`10.0.1.0/24` is its network's own address; an end has one of 10.0.1.1 to 10.0.1.254",
             ),
             (
                 custom(

@@ -104,7 +104,7 @@ pub enum ClabError {
 pub fn blueprint(clab: &Clab, texts: &BTreeMap<Bind, String>) -> Result<Blueprint, ClabError> {
     let nodes = clab.nodes.iter().map(|node| build(node, texts)).collect::<Result<Vec<_>, _>>()?;
     let cables = clab.links.iter().map(cable).collect();
-    Ok(Blueprint { nodes, cables, doors: Vec::new(), expectations: Vec::new() })
+    Ok(Blueprint { nodes, cables, ..Blueprint::default() })
 }
 
 fn cable(link: &ClabLink) -> Cable {
