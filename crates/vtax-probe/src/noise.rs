@@ -256,6 +256,14 @@ impl Disturbance {
         }
         self
     }
+
+    /// The disturbance of CPUs whose load changes by itself: their clock follows it, and says nothing of anybody else.
+    #[must_use]
+    pub fn without_frequency(mut self) -> Self {
+        self.frequency_drop = 0.0;
+        self.reasons = reasons(&self);
+        self
+    }
 }
 
 /// What disturbed CPUs of which it is not known whose time was spent on them: none of it counts as others'.

@@ -1,4 +1,4 @@
-//! Processes of the host that aren't a run's, and which of them was the busiest.
+//! Processes of the host that aren't a run's, threads of its kernel among them, and which of them was the busiest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use vtax_units::Nanos;
+
 use crate::error::ProbeError;
 use crate::parse;
 use crate::tasks::{read_file, tick};
-use crate::workers::Workers;
+use crate::workers::{Workers, works_for};
 
 /// More processes are not looked at.
 const MOST_PROCESSES: usize = 65_536;
@@ -43,6 +45,8 @@ pub struct Census {
 struct Process {
     parent: u32,
     name: String,
+    /// It is a thread of the kernel.
+    of_kernel: bool,
     /// Ticks of its own.
     used: u64,
     /// Ticks of its children that have ended.
@@ -56,13 +60,19 @@ pub struct Busiest {
     pub name: String,
     /// It didn't use the time itself: children of it that have ended did.
     pub children: bool,
+    /// It is a thread of the kernel, which works for whoever asked it to.
+    pub of_kernel: bool,
     /// CPUs' worth of time, on average: 1 is the whole of one CPU.
     pub cpus: f64,
 }
 
 impl fmt::Display for Busiest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whose = if self.children { "children of " } else { "" };
+        let whose = match (self.children, self.of_kernel) {
+            (true, _) => "children of ",
+            (false, true) => "kernel thread ",
+            (false, false) => "",
+        };
         write!(f, "{whose}`{}` ({:.0} % of a CPU)", self.name, 100.0 * self.cpus)
     }
 }
@@ -114,20 +124,30 @@ impl Others {
         let mut processes: BTreeMap<(u32, u64), Process> =
             ids.take(MOST_PROCESSES).filter_map(|id| read(&self.proc, id, &mut buffer)).collect();
         let parents: BTreeMap<u32, u32> = processes.iter().map(|((id, _), p)| (*id, p.parent)).collect();
-        processes.retain(|(id, _), _| !descends(*id, self.run, &parents));
+        let of_run = |id: u32| descends(id, self.run, &parents);
+        // What a thread of the kernel does for a process of the run is on that one's account.
+        processes.retain(|(id, _), process| !of_run(*id) && !process.works_for().is_some_and(of_run));
         Census { at, processes }
     }
 }
 
-/// A process; `None` for the kernel's own threads and what has gone.
+impl Process {
+    /// The process that it works for, where it is a thread of the kernel that says so.
+    fn works_for(&self) -> Option<u32> {
+        works_for(&self.name).filter(|_| self.of_kernel)
+    }
+}
+
+/// A process; `None` for what has gone.
 fn read(proc: &Path, id: u32, buffer: &mut Vec<u8>) -> Option<((u32, u64), Process)> {
     let file = File::open(proc.join(id.to_string()).join("stat")).ok()?;
-    let task = parse::task(read_file(&file, buffer).ok()?).filter(|task| !task.kernel_thread)?;
+    let task = parse::task(read_file(&file, buffer).ok()?)?;
     let name = String::from_utf8_lossy(&task.name[..task.name.len().min(NAME)]);
     let process = Process {
         parent: task.parent,
         // A program names itself; a terminal must not act on it.
         name: name.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
+        of_kernel: task.kernel_thread,
         used: task.user.saturating_add(task.system),
         reaped: task.reaped_user.saturating_add(task.reaped_system),
     };
@@ -188,7 +208,27 @@ impl Census {
         });
         let (ticks, children, process) = own.chain(children).max_by_key(|(ticks, ..)| *ticks)?;
         let cpus = ticks as f64 * tick().0 as f64 / elapsed.max(1.0);
-        (cpus >= LEAST).then(|| Busiest { name: process.name.clone(), children, cpus })
+        let Process { name, of_kernel, .. } = process;
+        (cpus >= LEAST).then(|| Busiest { name: name.clone(), children, of_kernel: *of_kernel, cpus })
+    }
+
+    /// CPU time, on whatever CPUs, that threads of the kernel have used since `start`; `None` where none can be seen, as in a container.
+    #[must_use]
+    pub fn kernel_time_since(&self, start: &Self) -> Option<Nanos> {
+        let mut threads = self.processes.iter().filter(|(_, process)| process.of_kernel).peekable();
+        threads.peek()?;
+        let used = threads.map(|(key, process)| {
+            process.used.saturating_sub(start.processes.get(key).map_or(0, |before| before.used))
+        });
+        let ticks = used.fold(0u64, u64::saturating_add);
+        Some(Nanos(ticks.saturating_mul(tick().0)))
+    }
+
+    /// The census without threads of the kernel.
+    #[must_use]
+    pub fn without_kernel(mut self) -> Self {
+        self.processes.retain(|_, process| !process.of_kernel);
+        self
     }
 }
 
@@ -197,11 +237,20 @@ mod tests {
     use super::*;
 
     /// Writes `/proc/ID/stat` with the fields that matter: parent, ticks, children's ticks, start.
-    fn put(proc: &Path, id: u32, name: &str, [parent, used, reaped, start]: [u64; 4]) {
+    fn put(proc: &Path, id: u32, name: &str, times: [u64; 4]) {
+        put_with(proc, id, (name, 0), times);
+    }
+
+    /// A thread of the kernel, a child of `kthreadd`, with its ticks.
+    fn put_thread(proc: &Path, id: u32, name: &str, used: u64) {
+        put_with(proc, id, (name, 0x20_8040), [2, used, 0, 3]);
+    }
+
+    fn put_with(proc: &Path, id: u32, (name, flags): (&str, u32), [parent, used, reaped, start]: [u64; 4]) {
         let directory = proc.join(id.to_string());
         fs::create_dir_all(&directory).unwrap();
         let text = format!(
-            "{id} ({name}) S {parent} 0 0 0 0 0 0 0 0 0 {used} 0 {reaped} 0 20 0 1 0 {start} 0 0 0 0 0 0 0 0 0 0 0 0\n"
+            "{id} ({name}) S {parent} 0 0 0 0 {flags} 0 0 0 0 {used} 0 {reaped} 0 20 0 1 0 {start} 0 0 0 0 0 0 0 0 0 0 0 0\n"
         );
         fs::write(directory.join("stat"), text).unwrap();
     }
@@ -247,6 +296,33 @@ mod tests {
         put(proc, 12, "again", [1, 300, 0, 90]);
         put(proc, 5, "bash", [1, 0, 0, 40]);
         assert_eq!(census(proc, 10).busiest_since(&start).unwrap().name, "again");
+    }
+
+    #[test]
+    fn a_busy_thread_of_the_kernel_is_named_and_no_innocent_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let proc = directory.path();
+        put(proc, 1, "init", [0, 0, 0, 0]);
+        put(proc, 10, "sshd", [1, 0, 0, 50]);
+        put(proc, 20, "vtax", [1, 0, 0, 70]);
+        put(proc, 21, "qemu-system-x86", [20, 0, 0, 71]);
+        put_thread(proc, 30, "kcryptd", 100);
+        put_thread(proc, 31, "vhost-21", 0);
+        put_thread(proc, 32, "vhost-10", 0);
+        let start = census(proc, 0);
+        assert!(!start.processes.contains_key(&(31, 3)), "it is on the account of the run's QEMU");
+        assert_eq!(start.processes.len(), 4);
+        put(proc, 10, "sshd", [1, 30, 0, 50]);
+        put_thread(proc, 30, "kcryptd", 350);
+        put_thread(proc, 31, "vhost-21", 900);
+        put_thread(proc, 32, "vhost-10", 10);
+        let end = census(proc, 10);
+        assert_eq!(end.busiest_since(&start).unwrap().to_string(), "kernel thread `kcryptd` (25 % of a CPU)");
+        assert_eq!(end.kernel_time_since(&start), Some(Nanos(260 * tick().0)));
+        // Where the kernel's threads work for the system under test, one of the others is the busiest.
+        let end = end.without_kernel();
+        assert_eq!(end.busiest_since(&start).unwrap().to_string(), "`sshd` (3 % of a CPU)");
+        assert_eq!(end.kernel_time_since(&start), None, "as where they can't be seen");
     }
 
     #[test]

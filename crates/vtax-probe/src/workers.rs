@@ -21,6 +21,11 @@ const MOST_PROCESSES: usize = 65_536;
 /// No process of a run is further below it.
 const MOST_GENERATIONS: usize = 64;
 
+/// The process that a thread of the kernel with this name works for, by the host's number.
+pub(crate) fn works_for(name: &str) -> Option<u32> {
+    name.strip_prefix(NAME)?.parse().ok()
+}
+
 /// Threads of the kernel that work for processes of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Workers {
@@ -68,7 +73,7 @@ impl Workers {
 
     fn worker(&self, id: u32, depth: usize, run: u32) -> Option<Worker> {
         let (owner, start) = self.with_task(id, |task| {
-            let owner = std::str::from_utf8(task.name).ok()?.strip_prefix(NAME)?.parse::<u32>().ok()?;
+            let owner = works_for(std::str::from_utf8(task.name).ok()?)?;
             task.kernel_thread.then_some((owner, task.start))
         })?;
         let of = *self.namespace_ids(&owner.to_string()).get(depth)?;

@@ -252,6 +252,8 @@ fn a_host_is_read_from_its_files() {
     assert_eq!(found.reasons.len(), 5 + usize::from(found.memory_wait > 0.01), "{:?}", found.reasons);
     let falling = found.clone().with_frequencies(&[2_000, 2_000, 2_000]);
     assert!(falling.frequency_drop == 0.0 && falling.reasons.len() + 1 == found.reasons.len());
+    let following = found.clone().without_frequency();
+    assert!(following.frequency_drop == 0.0 && following.reasons == falling.reasons, "{following:?}");
     let quiet = disturbance(&before, &before, &CpuSet::of([1]), Nanos::ZERO);
     assert!(quiet.reasons.is_empty(), "{:?}", quiet.reasons);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use vtax_plan::model::{Cell, Plan};
+use vtax_plan::model::{Cell, EnvironmentKind, Plan};
 use vtax_stats::{scatter_of, tellable};
 use vtax_store::provenance::HostFacts;
 use vtax_store::summary::{Comparison, Summary};
@@ -15,6 +15,7 @@ use vtax_store::{
 use vtax_sys::clock::unix_ms;
 use vtax_units::hex;
 use vtax_units::metric::NAMED_AFTER;
+use vtax_vm::{Accelerator, Cache, GuestKernel, Qemu, accel};
 
 use crate::precision::comparisons;
 
@@ -61,9 +62,9 @@ pub fn is_against_itself(plan: &Plan) -> bool {
 /// What has to be the same for a calibration to hold, one fact each.
 ///
 /// Of the plan that is everything the baselines' figures depend on; candidates, margin, seed and the
-/// number of trials may differ.
+/// number of trials may differ. `accelerator` is what virtual machines of the baselines' testbeds run on, where there are any.
 #[must_use]
-pub fn conditions(plan: &Plan, host: &HostFacts) -> Vec<String> {
+pub fn conditions(plan: &Plan, host: &HostFacts, accelerator: Option<&str>) -> Vec<String> {
     // Plans are made of what JSON can hold.
     fn json(value: &impl serde::Serialize) -> String {
         serde_json::to_string(value).unwrap_or_default()
@@ -91,7 +92,31 @@ pub fn conditions(plan: &Plan, host: &HostFacts) -> Vec<String> {
     conditions.extend(plan.measures.iter().map(|m| format!("measure {}: {}", m.name, json(&m.kind))));
     conditions.push(format!("budget {}", json(&plan.budget)));
     conditions.push(format!("trials {}", json(&plan.repeat.trials)));
+    // Where there are none, conditions stay as they were before there was this one.
+    conditions.extend(accelerator.map(|word| format!("virtual machines on {word}")));
     conditions
+}
+
+/// Whether a baseline certainly is a virtual machine, or is measured from one. Routers may be in one, which only a run finds out.
+fn has_guests(plan: &Plan) -> bool {
+    let mut baselines = plan.cells.iter().filter(|cell| cell.baseline.is_none());
+    baselines.any(|cell| {
+        cell.has_client_vm() || cell.environments().any(|of| matches!(of.kind, EnvironmentKind::Vm(_)))
+    })
+}
+
+/// What virtual machines of the baselines ran on, as their trials tell.
+fn accelerator_of(plan: &Plan, summary: &Summary) -> Option<String> {
+    let is_baseline = |id: &str| plan.cells.iter().any(|cell| cell.id == id && cell.baseline.is_none());
+    summary.cells.iter().filter(|cell| is_baseline(&cell.cell)).find_map(|cell| cell.accelerator.clone())
+}
+
+/// What virtual machines run on here; `None` where there can't be any. Where this isn't known since the host booted, a kernel is booted to
+/// find out.
+fn accelerator_here() -> Option<Accelerator> {
+    let cache = Cache::of_user();
+    let (qemu, kernel) = (Qemu::find_any(&cache).ok()?, GuestKernel::find(&cache).ok()?);
+    accel::prove(&qemu, &kernel, &cache, false).ok().map(|proof| proof.accelerator)
 }
 
 /// The word that stands for `conditions`.
@@ -108,7 +133,7 @@ fn key(conditions: &[String]) -> String {
 /// What the summary of a run of [`against_itself`] says about `plan`'s testbed.
 #[must_use]
 pub fn calibration(plan: &Plan, host: &HostFacts, summary: &Summary, run: &Path) -> Calibration {
-    let conditions = conditions(plan, host);
+    let conditions = conditions(plan, host, accelerator_of(plan, summary).as_deref());
     Calibration {
         version: CALIBRATION_VERSION,
         key: key(&conditions),
@@ -158,13 +183,61 @@ pub fn keep(cache: &Path, calibration: &Calibration) -> Result<PathBuf, StoreErr
     Ok(path)
 }
 
-/// The calibration that was made under these conditions on this host, if there is one.
+/// The calibrations that were made for a plan on this host.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Found {
+    /// Without virtual machines.
+    plain: Option<Calibration>,
+    /// By what virtual machines ran on.
+    on: Vec<(Accelerator, Calibration)>,
+}
+
+impl Found {
+    /// The one that holds where virtual machines run on this, `kvm` or `tcg`; `None` where there are none.
+    #[must_use]
+    pub fn on(&self, accelerator: Option<&str>) -> Option<&Calibration> {
+        let on = || self.on.iter().find(|(on, _)| Some(on.word()) == accelerator);
+        self.plain.as_ref().or_else(|| on().map(|(_, found)| found))
+    }
+}
+
+/// The calibrations that were made under a plan's conditions on this host, whatever virtual machines run on now.
 ///
 /// One that can't be read, or that a newer vtax wrote, is as good as none: everything in the cache may
 /// be made again.
 #[must_use]
+pub fn find_all(cache: &Path, plan: &Plan, host: &HostFacts) -> Found {
+    let made = |on: Option<&str>| made_under(cache, conditions(plan, host, on));
+    let on = [Accelerator::Kvm, Accelerator::Tcg].into_iter();
+    Found {
+        // One of virtual machines that doesn't say what these ran on is an older vtax's.
+        plain: if has_guests(plan) { None } else { made(None) },
+        on: on.filter_map(|on| Some((on, made(Some(on.word()))?))).collect(),
+    }
+}
+
+/// The calibration that was made under a plan's conditions on this host, if there is one. Where that depends on what virtual machines run
+/// on, this may take seconds and start threads: not where a controller is started later, which [`find_all`] is for.
+#[must_use]
 pub fn find(cache: &Path, plan: &Plan, host: &HostFacts) -> Option<Calibration> {
-    let conditions = conditions(plan, host);
+    find_where(cache, plan, host, accelerator_here)
+}
+
+/// As [`find`], where virtual machines run on what `accelerator` says; it is asked only where that matters.
+fn find_where(
+    cache: &Path,
+    plan: &Plan,
+    host: &HostFacts,
+    accelerator: impl FnOnce() -> Option<Accelerator>,
+) -> Option<Calibration> {
+    let found = find_all(cache, plan, host);
+    let matters = found.plain.is_none() && !found.on.is_empty();
+    let here = if matters { accelerator() } else { None };
+    found.on(here.map(Accelerator::word)).cloned()
+}
+
+/// The calibration that was made under these conditions.
+fn made_under(cache: &Path, conditions: Vec<String>) -> Option<Calibration> {
     let path = path(cache, &key(&conditions));
     let small = fs::metadata(&path).is_ok_and(|m| m.is_file() && m.len() <= LIMIT);
     let text = if small { fs::read_to_string(&path).ok()? } else { return None };
@@ -267,7 +340,8 @@ measure: [throughput]
 
     #[test]
     fn conditions_are_what_figures_depend_on() {
-        let same = |a: &Plan, b: &Plan| key(&conditions(a, &host())) == key(&conditions(b, &host()));
+        let of = |plan: &Plan| conditions(plan, &host(), None);
+        let same = |a: &Plan, b: &Plan| key(&of(a)) == key(&of(b));
         let usual = plan(&[]);
         for harmless in ["seed=7", "margin=2%", "repeat=9", "environments=[native, vm]", "name=other"] {
             assert!(same(&usual, &plan(&[harmless])), "{harmless}");
@@ -283,7 +357,7 @@ measure: [throughput]
             assert!(!same(&usual, &plan(&[other])), "{other}");
         }
         let newer = HostFacts { kernel: "k2".into(), ..host() };
-        assert_ne!(conditions(&usual, &host()), conditions(&usual, &newer));
+        assert_ne!(of(&usual), conditions(&usual, &newer, None));
     }
 
     #[test]
@@ -291,17 +365,7 @@ measure: [throughput]
         let cache = tempfile::tempdir().unwrap();
         let usual = plan(&[]);
         assert_eq!(find(cache.path(), &usual, &host()), None);
-        let conditions = conditions(&usual, &host());
-        let mut made = Calibration {
-            version: CALIBRATION_VERSION,
-            key: key(&conditions),
-            conditions,
-            made_unix_ms: 1,
-            vtax_version: "0".into(),
-            plan: "t".into(),
-            run: "r".into(),
-            effects: Vec::new(),
-        };
+        let mut made = calibration(&usual, &host(), &summary(), Path::new("r"));
         let path = keep(cache.path(), &made).unwrap();
         assert_eq!(find(cache.path(), &usual, &host()).as_ref(), Some(&made));
         assert_eq!(find(cache.path(), &plan(&["paths=direct"]), &host()), None);
@@ -310,6 +374,40 @@ measure: [throughput]
         assert_eq!(find(cache.path(), &usual, &host()), None, "a newer version is none of ours");
         fs::write(&path, "{").unwrap();
         assert_eq!(find(cache.path(), &usual, &host()), None, "a damaged one is none");
+    }
+
+    #[test]
+    fn what_was_found_on_kvm_says_nothing_of_emulated_guests() {
+        let cache = tempfile::tempdir().unwrap();
+        let of_guests = plan(&["baseline=vm", "environments=[vm]"]);
+        let made_on = |plan: &Plan, accelerator: &str| {
+            let cell = serde_json::json!({
+                "cell": plan.cells[0].id, "environment": "vm", "accelerator": accelerator, "parameters": {},
+                "measure": "throughput", "metrics": {},
+            });
+            let cells = vec![serde_json::from_value(cell).unwrap()];
+            calibration(plan, &host(), &Summary { cells, ..summary() }, Path::new("r"))
+        };
+        let found = |plan: &Plan, here| find_where(cache.path(), plan, &host(), || here);
+        // Nobody has to know what guests run on where nothing was made.
+        let unasked = || -> Option<Accelerator> { panic!("a kernel would be booted") };
+        assert_eq!(find_where(cache.path(), &of_guests, &host(), unasked), None);
+        // One without a word of it, as an older vtax kept it.
+        keep(cache.path(), &calibration(&of_guests, &host(), &summary(), Path::new("r"))).unwrap();
+        assert_eq!(find_where(cache.path(), &of_guests, &host(), unasked), None);
+        let on_kvm = made_on(&of_guests, "kvm");
+        keep(cache.path(), &on_kvm).unwrap();
+        assert_eq!(found(&of_guests, Some(Accelerator::Kvm)).as_ref(), Some(&on_kvm));
+        assert_eq!((found(&of_guests, Some(Accelerator::Tcg)), found(&of_guests, None)), (None, None));
+        // Without guests it is none of the conditions; routers on the path may be in one all the same.
+        let native = plan(&[]);
+        let plain = calibration(&native, &host(), &summary(), Path::new("r"));
+        assert_eq!(plain.conditions, conditions(&native, &host(), None));
+        let on_tcg = made_on(&native, "tcg");
+        keep(cache.path(), &on_tcg).unwrap();
+        assert_eq!(found(&native, Some(Accelerator::Tcg)).as_ref(), Some(&on_tcg));
+        keep(cache.path(), &plain).unwrap();
+        assert_eq!(find_where(cache.path(), &native, &host(), unasked).as_ref(), Some(&plain));
     }
 
     #[test]

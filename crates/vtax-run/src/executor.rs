@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,6 +21,7 @@ use vtax_vm::Cache;
 use crate::duet;
 use crate::error::RunError;
 use crate::failover::skipped;
+use crate::family;
 use crate::guests::{Guests, PairSupport};
 use crate::manual_testbed::{BuiltManualTestbed, ManualTestbed, ManualTestbedError};
 use crate::observe::Observer;
@@ -132,14 +134,16 @@ impl LabExecutor {
         }
         // Without namespaces there is but the host's /tmp.
         let hidden = vtax_service::hidden(&cell.service).into_iter().find(|hidden| hidden.program);
-        if let Some(hidden) = hidden.filter(|_| self.lab.has_namespaces()) {
-            return Some(hidden.why);
+        let hidden = hidden.map(|hidden| hidden.why).or_else(|| hidden_disk(cell));
+        if let Some(why) = hidden.filter(|_| self.lab.has_namespaces()) {
+            return Some(why);
         }
         let in_host_namespace = vtax_sys::caps::in_initial_user_namespace();
         if let Some(why) = cell.service.kind.misfit(&cell.environment.kind, in_host_namespace) {
             return Some(why);
         }
-        if let Some(obstacle) = self.lab.path_obstacle(&cell.path) {
+        let on_path = self.lab.path_obstacle(&cell.path);
+        if let Some(obstacle) = on_path.or_else(|| self.guests.without_lossy_links(cell)) {
             // Routers may need a guest, and what keeps that away is known here.
             let why = cell.path.kind.routed().and(self.guests.missing.as_ref());
             return Some(why.map_or_else(|| obstacle.clone(), |why| format!("{obstacle}; guests: {why}")));
@@ -181,6 +185,34 @@ impl LabExecutor {
 /// What a plan asks for that needs control groups of memory, where there are none.
 const NO_LIMIT: &str = "`consolidation: {memory: limited}` needs memory control groups, which can't be used here \
                         (`vtax doctor` says why); `memory: promised` needs none";
+
+/// Directories that a native node has of its own.
+const OF_NODES: [&str; 3] = ["/tmp", "/run", "/dev/shm"];
+
+/// Why a native system wouldn't see the directory of the host in which its disk is made, with the way out.
+fn hidden_disk(cell: &Cell) -> Option<String> {
+    let native = cell.environments().zip(cell.services());
+    let native = native.filter(|(environment, _)| matches!(environment.kind, EnvironmentKind::Native));
+    let mut disks = native.filter_map(|(_, service)| family::storage_directory(&service.kind));
+    disks.find_map(|disk| {
+        let place = below_own(&disk)?;
+        Some(format!(
+            "the disk's directory {} is below {place}, of which a native node has its own; set `directory`, or \
+             VTAX_CACHE outside of /tmp, /run and /dev/shm",
+            disk.display()
+        ))
+    })
+}
+
+/// Which of a native node's own directories hides this one, which need not be there yet.
+fn below_own(directory: &Path) -> Option<&'static str> {
+    let directory = std::path::absolute(directory).ok()?;
+    let real = directory.ancestors().find_map(|there| there.canonicalize().ok())?;
+    OF_NODES.into_iter().find(|place| {
+        let real_place = Path::new(place).canonicalize();
+        real_place.is_ok_and(|place| real.starts_with(place))
+    })
+}
 
 impl LabExecutor {
     /// Why several systems can't stand at the same time, or those beside the service's own can't be.
@@ -323,7 +355,9 @@ impl Executor for LabExecutor {
         }
         let began = Instant::now();
         let others = self.others.clone();
-        let setting = Setting { request, budget: &budget, observer, stop: &stop, others: others.as_deref() };
+        let lossy_links = self.guests.has_lossy_links(request.cell);
+        let others = others.as_deref();
+        let setting = Setting { request, budget: &budget, observer, stop: &stop, others, lossy_links };
         let mut trial = self.prepare(setting);
         trial.make(&mut self.lab);
         if self.stop.asked() {
@@ -348,8 +382,10 @@ impl Executor for LabExecutor {
         let began = Instant::now();
         let others = self.others.clone();
         let others = others.as_deref();
-        let setting = |request| Setting { request, budget: &budget, observer, stop: &stop, others };
-        let mut pair = requests.map(|request| self.prepare(setting(request)));
+        let mut pair = requests.map(|request| {
+            let lossy_links = self.guests.has_lossy_links(request.cell);
+            self.prepare(Setting { request, budget: &budget, observer, stop: &stop, others, lossy_links })
+        });
         // Sides change halves from round to round: no two CPUs are quite the same.
         let half = if requests[0].round % 2 == 1 { CpuHalf::Upper } else { CpuHalf::Lower };
         duet::make(&mut pair, &mut self.lab, half);
@@ -405,6 +441,37 @@ impl Executor for LabExecutor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vtax_plan::model::{DiskOptions, ServiceKind};
+
+    #[test]
+    fn a_disk_below_a_native_nodes_own_directories_is_refused() {
+        let text = "vtax: 1\nname: t\nbaseline: native\nenvironments: [native, container]\n\
+                    workload: {storage: {}}\nmeasure: storage\n";
+        let none: &[&str] = &[];
+        let mut plan =
+            vtax_plan::parse("p", text.as_bytes(), none).unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+        let place = tempfile::tempdir().expect("a directory");
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink("/run", &link).expect("a link");
+        let mut of = |directory: &Path| {
+            let directory = Some(directory.display().to_string());
+            for cell in &mut plan.cells {
+                cell.service.kind = ServiceKind::Disk(DiskOptions { directory: directory.clone() });
+            }
+            plan.cells.iter().map(hidden_disk).collect::<Vec<_>>()
+        };
+        for directory in [std::path::PathBuf::from("/run/none/disks"), link.clone(), link.join("none/disks")]
+        {
+            let told = of(&directory);
+            let why = told[0].as_ref().expect("a native node doesn't see it");
+            assert!(
+                why.contains("is below /run, of which") && why.contains("VTAX_CACHE outside of"),
+                "{why}"
+            );
+            assert_eq!(told[1], None, "a container does");
+        }
+        assert!(of(Path::new("/usr/none/disks")).iter().all(Option::is_none));
+    }
 
     #[test]
     fn guests_that_do_not_fit_are_refused_with_the_numbers() {

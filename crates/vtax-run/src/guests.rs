@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use vtax_lab::pair_qemu::choose_qemu;
-use vtax_plan::model::{BALLOON, Cell, EnvironmentKind, Plan, Vhost};
+use vtax_plan::model::{BALLOON, Cell, EnvironmentKind, FaultKind, Measure, Plan, TopologyFault, Vhost};
 use vtax_service::installed_files;
 use vtax_sys::chain;
+use vtax_topology::event::ALL;
 use vtax_vm::ft::PairQemu;
 use vtax_vm::{Cache, GuestRoot, GuestTemplate, GuestTemplateOptions, ImageContents, RootImage, root_image};
 
@@ -37,6 +38,8 @@ pub(crate) struct Guests {
     /// Why there is none, where the plan needs one.
     pub(crate) missing: Option<String>,
     pub(crate) notes: Vec<String>,
+    /// Ids of cells in which a link between routers loses a part of its packets at times.
+    lossy: BTreeSet<String>,
     /// Kept, so that no other run removes it from the cache.
     image: Option<RootImage>,
 }
@@ -47,7 +50,31 @@ pub(crate) fn modules(plan: &Plan) -> Vec<String> {
     modules.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
+/// Whether a link between a cell's routers loses a part of its packets for a time while one of these is measured. One that loses
+/// all takes nothing that a kernel may lack.
+pub(crate) fn loses_packets(measures: &[Measure], cell: &Cell) -> bool {
+    let failovers = measures.iter().filter_map(|measure| measure.kind.failover());
+    let mut faults = failovers.flat_map(|failover| failover.faults_of(cell));
+    faults.any(|fault| match fault.kind {
+        FaultKind::Topology(TopologyFault::LossyLink(lossy)) => lossy.of_a_million < ALL,
+        _ => false,
+    })
+}
+
 impl Guests {
+    /// Whether links between a cell's routers lose a part of their packets in some measure of the plan.
+    pub(crate) fn has_lossy_links(&self, cell: &Cell) -> bool {
+        self.lossy.contains(&cell.id)
+    }
+
+    /// Why links between a cell's routers can't lose a part of their packets, where they are to: neither this kernel has what it
+    /// takes, nor is there a guest.
+    pub(crate) fn without_lossy_links(&self, cell: &Cell) -> Option<String> {
+        let routed = cell.path.kind.routed().filter(|_| self.has_lossy_links(cell))?;
+        let why = vtax_lab::path::routers_obstacle(routed, true, self.template.is_some())?;
+        Some(format!("path {}: {why}", cell.path.name))
+    }
+
     /// Why the system under test of a cell would have no network: its kernel has no driver for the card, or the host's nothing that
     /// moves its packets.
     pub(crate) fn without_driver(&self, cell: &Cell) -> Option<String> {
@@ -86,15 +113,18 @@ impl Guests {
         provisions: &mut Provisions,
         observer: &dyn Observer,
     ) -> Self {
-        let is_guest = |cell: &&Cell| {
+        let lossy = plan.cells.iter().filter(|cell| loses_packets(&plan.measures, cell));
+        let mut guests = Self { lossy: lossy.map(|cell| cell.id.clone()).collect(), ..Self::default() };
+        let needs_guest = |cell: &Cell| {
+            let lossy_links = guests.has_lossy_links(cell);
+            let routed = cell.path.kind.routed();
             cell.environments().any(|e| matches!(e.kind, EnvironmentKind::Vm(_)))
                 || cell.has_client_vm()
-                || cell.path.kind.routed().is_some_and(vtax_lab::path::needs_guest)
+                || routed.is_some_and(|routed| vtax_lab::path::needs_guest(routed, lossy_links))
         };
-        if !plan.cells.iter().any(|cell| is_guest(&cell)) {
-            return Self::default();
+        if !plan.cells.iter().any(needs_guest) {
+            return guests;
         }
-        let mut guests = Self::default();
         let modules = modules(plan);
         let prepared = match &pairs.0 {
             None => Ok(GuestTemplateOptions::of_user()),
@@ -148,5 +178,31 @@ impl Guests {
             qemu.line()
         ));
         Ok(GuestTemplateOptions { root, qemu: Some(qemu.qemu.clone()), ..GuestTemplateOptions::of_user() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_plan::parse;
+
+    use super::*;
+
+    #[test]
+    fn only_a_link_that_loses_a_part_needs_more_than_every_kernel_has() {
+        let lossy = |fault: &str| {
+            let text = format!(
+                "vtax: 1\nname: t\nbaseline: {{environment: native, path: routed}}\nenvironments: native\npaths: \
+                 [routed]\nservices: http\nworkload: {{http: {{target: /page/1}}}}\nmeasure: [{{latency: {{load: 90/s}}}}, \
+                 {{failover: {{load: 90/s}}}}]\nfaults: [{fault}]\n"
+            );
+            let plan = parse("p", text.as_bytes(), &[] as &[&str])
+                .unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+            let of = |measures: &[Measure]| loses_packets(measures, &plan.cells[0]);
+            [of(&plan.measures), of(&plan.measures[..1])]
+        };
+        let share = "{at: 2s, lossy_link: {link: p1-pe2, share: 5%}}";
+        assert_eq!(lossy(share), [true, false], "only while things break");
+        assert_eq!(lossy("{at: 2s, lossy_link: p1-pe2}"), [false; 2], "all is lost");
+        assert_eq!(lossy("{at: 2s, cut_link: p1-pe2}"), [false; 2]);
     }
 }

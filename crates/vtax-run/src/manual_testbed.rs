@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vtax_agent::message::{InterfaceSetup, Provisioning, ServiceId};
 use vtax_agent::{AgentError, Client};
-use vtax_lab::{Lab, LabError, Node, NodeSpec, PathSwitch, Testbed};
+use vtax_lab::{Lab, LabError, Node, NodeSpec, PathSwitch, Testbed, TestbedSpec};
 use vtax_plan::model::{Cell, Plan, ServiceKind};
 use vtax_router::{CommandOutcome, Raised};
 use vtax_sys::chain;
@@ -13,6 +13,7 @@ use vtax_topology::Blueprint;
 use vtax_topology::event::Event;
 use vtax_units::Nanos;
 
+use crate::guests::loses_packets;
 use crate::instrument::BOOT_WITHIN;
 use crate::member::name;
 use crate::observe::{Observer, RunEvent};
@@ -156,7 +157,9 @@ impl ManualTestbed {
     ) -> Result<BuiltManualTestbed, ManualTestbedError> {
         let phase = |what| observer.observe(&RunEvent::Phase { what });
         phase("building the testbed");
-        let mut testbed = lab.build(&systems::testbed(cell, &plan.budget))?;
+        let lossy_links = loses_packets(&plan.measures, cell);
+        let spec = TestbedSpec { lossy_links, ..systems::testbed(cell, &plan.budget) };
+        let mut testbed = lab.build(&spec)?;
         stop.watch(enders(&testbed));
         let mut agents = vec![("client".to_owned(), talk(&mut testbed.client)?)];
         for (number, sut) in testbed.suts.iter_mut().enumerate() {

@@ -1,6 +1,8 @@
 //! Whether what else happened on the machine keeps a trial from counting.
 
+use vtax_plan::model::MeasureKind;
 use vtax_probe::noise::{Disturbance, STEAL_SHARE};
+use vtax_probe::others::{Census, Others};
 use vtax_store::record::{InvalidReason, Validity};
 use vtax_units::Nanos;
 
@@ -27,6 +29,27 @@ pub(crate) fn is_too_much(noise: &Disturbance, shared: bool) -> bool {
     contended || slowed || starved
 }
 
+/// Whether a measure's load is the same from its beginning to its end. Elsewhere the clock of CPUs follows the load: it falls where a
+/// search ends, between the tests of a suite, or when a fault leaves nothing to do.
+pub(crate) const fn has_constant_load(measure: &MeasureKind) -> bool {
+    match measure {
+        MeasureKind::Latency(_) | MeasureKind::Throughput(_) => true,
+        MeasureKind::Capacity(_)
+        | MeasureKind::Ims(_)
+        | MeasureKind::Failover(_)
+        | MeasureKind::Network(_)
+        | MeasureKind::Storage(_) => false,
+    }
+}
+
+/// `ours` with all that threads of the kernel have done since this census: where systems have disks these write, encrypt and check for them
+/// on any CPU. `None` where one of the two isn't known.
+pub(crate) fn with_kernel(ours: Option<Nanos>, census: Option<&(&Others, Census)>) -> Option<Nanos> {
+    let (ours, (others, start)) = ours.zip(census)?;
+    let kernel = others.look().kernel_time_since(start)?;
+    Some(Nanos(ours.0.saturating_add(kernel.0)))
+}
+
 /// A generator whose CPUs a hypervisor took was not limited by itself: more CPUs would not have helped.
 /// `stolen` is the share of the time in which its CPUs were wanted.
 pub(crate) fn blame(validity: Validity, stolen: f64) -> Validity {
@@ -43,7 +66,52 @@ pub(crate) fn blame(validity: Validity, stolen: f64) -> Validity {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    /// A process of a recorded host, and the ticks that it has used.
+    fn put(proc: &Path, id: u32, (name, flags): (&str, u32), ticks: u64) {
+        let directory = proc.join(id.to_string());
+        std::fs::create_dir_all(&directory).unwrap();
+        let rest = "0 0 0 20 0 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0";
+        let text = format!("{id} ({name}) S 2 0 0 0 0 {flags} 0 0 0 0 {ticks} {rest}\n");
+        std::fs::write(directory.join("stat"), text).unwrap();
+    }
+
+    #[test]
+    fn threads_of_the_kernel_that_work_for_a_disk_are_no_strangers() {
+        let directory = tempfile::tempdir().unwrap();
+        let (thread, program) = (("kcryptd", 0x20_8040), ("stranger", 0x40_0000));
+        put(directory.path(), 7, thread, 10);
+        put(directory.path(), 8, program, 10);
+        let others = Others::with_proc(directory.path(), 1);
+        let census = (&others, others.look());
+        let ours = Some(Nanos::from_secs(3));
+        assert_eq!(with_kernel(ours, Some(&census)), ours, "nobody did anything");
+        put(directory.path(), 8, program, 500);
+        assert_eq!(with_kernel(ours, Some(&census)), ours, "a stranger stays one");
+        put(directory.path(), 7, thread, 110);
+        assert!(with_kernel(ours, Some(&census)) > ours);
+        assert_eq!((with_kernel(None, Some(&census)), with_kernel(ours, None)), (None, None));
+        // As in a container.
+        std::fs::remove_dir_all(directory.path().join("7")).unwrap();
+        assert_eq!(with_kernel(ours, Some(&census)), None);
+    }
+
+    #[test]
+    fn a_clock_is_judged_only_where_the_load_stays_the_same() {
+        let judged = |text: &str| {
+            let plan = format!(
+                "vtax: 1\nname: t\nbaseline: native\nenvironments: [native]\nservices: http\n\
+                 workload: {{http: {{target: /bytes/1}}}}\nmeasure: {text}\n"
+            );
+            let plan = vtax_plan::parse("t", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+            has_constant_load(&plan.measures[0].kind)
+        };
+        assert!(judged("[throughput]") && judged("[latency: {load: 100/s, duration: 1s}]"));
+        assert!(!judged("[capacity]"));
+    }
 
     #[test]
     fn a_generator_is_not_blamed_for_what_a_hypervisor_took() {

@@ -51,7 +51,8 @@ impl EarlyComparison {
 /// What can't be told by the rounds that fit, and what would tell it; `None` where all that seems to differ can be
 /// told, or where not every comparison of the measure has two rounds.
 ///
-/// `round` is the time that a round of all measures takes, `spent` the time of the run so far.
+/// `round` is the time that one more round takes of all that gets any beyond `repeat.min`, `spent` the time of the run so far with what the
+/// minimum of all measures will still take.
 pub(crate) fn outlook(
     plan: &Plan,
     precision: &Precision<'_>,
@@ -159,13 +160,15 @@ fn enough(plan: &Plan, seen: &[EarlyComparison], rounds: usize) -> Option<usize>
     Some(high)
 }
 
-/// Rounds that there is time for, those made among them, of those that the plan asks for.
+/// Rounds that there is time for, those made among them, of those that the plan asks for. The minimum is made in any case, and before all
+/// others.
 fn affordable(plan: &Plan, made: usize, round: Duration, spent: Duration) -> usize {
-    let (min, max) = (plan.repeat.min as usize, plan.repeat.max as usize);
-    let Some(budget) = plan.repeat.budget else { return max };
+    let least = made.max(plan.repeat.min as usize);
+    let most = least.max(plan.repeat.max as usize);
+    let Some(budget) = plan.repeat.budget else { return most };
     let left = Duration::from(budget).saturating_sub(spent).as_secs_f64();
     let more = (left / round.as_secs_f64().max(1e-3)) as usize;
-    (made + more).clamp(min.max(made), max.max(made))
+    least.saturating_add(more).min(most)
 }
 
 /// Whether the measure's trials could be pairs, and aren't.
@@ -198,6 +201,20 @@ mod tests {
     use vtax_units::metric::{LATENCY_P50, THROUGHPUT};
 
     use super::*;
+
+    #[test]
+    fn rounds_are_afforded_of_what_the_minimum_leaves() {
+        let text = "vtax: 1\nname: t\nbaseline: native\nenvironments: [native, vm]\nservices: http\n\
+                    workload: {http: {target: /bytes/1}}\nmeasure: throughput\n\
+                    repeat: {min: 3, max: 9, budget: 100s}\n";
+        let plan = vtax_plan::parse("t", text.as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
+        let rounds = |made, round, spent| {
+            affordable(&plan, made, Duration::from_secs(round), Duration::from_secs(spent))
+        };
+        assert_eq!(rounds(2, 10, 60), 3 + 4);
+        assert_eq!(rounds(2, 10, 120), 3, "the minimum is made in any case");
+        assert_eq!((rounds(5, 10, 80), rounds(2, 0, 60)), (7, 9));
+    }
 
     #[test]
     fn what_seems_to_differ_is_told_with_its_direction() {

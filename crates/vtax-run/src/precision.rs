@@ -210,6 +210,12 @@ pub(crate) fn comparisons(plan: &Plan) -> usize {
     plan.measures.iter().flat_map(|m| candidates().map(move |cell| of_measure(cell, m))).sum()
 }
 
+/// Whether rounds beyond `repeat.min` may be added of what is measured there: not where no tax is made of it, as of faults and of
+/// datagrams alone.
+pub(crate) fn gets_further_rounds(cell: &Cell, measure: &Measure) -> bool {
+    of_measure(cell, measure) > 0
+}
+
 fn of_measure(cell: &Cell, measure: &Measure) -> usize {
     let workload = cell.workload.model();
     match &measure.kind {
@@ -362,6 +368,26 @@ mod tests {
     use vtax_units::Rate;
 
     use super::*;
+
+    #[test]
+    fn faults_and_datagrams_are_measured_as_often_as_the_plan_says() {
+        let further = |rest: &str| {
+            let text = format!("vtax: 1\nname: t\nbaseline: native\nenvironments: native\nrepeat: 1\n{rest}");
+            let plan = vtax_plan::parse("t", text.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+            let of = |measure| gets_further_rounds(&plan.cells[0], measure);
+            plan.measures.iter().map(of).collect::<Vec<_>>()
+        };
+        let http = "services: http\nworkload: {http: {target: /bytes/1}}\n\
+                    measure: [throughput, failover: {load: 500/s, duration: 20s}]\n\
+                    faults: [{at: 5s, kill: sut}]\n";
+        assert_eq!(further(http), [true, false]);
+        let network = |tests: &str| {
+            further(&format!(
+                "paths: direct\nworkload: {tests}\nmeasure: [network: {{warmup: 0s, duration: 2s}}]\n"
+            ))
+        };
+        assert_eq!((network("[udp]"), network("[tcp, udp]")), (vec![false], vec![true]));
+    }
 
     /// As in the report's test of the same name.
     #[test]

@@ -1,6 +1,7 @@
 //! What watches a measurement: probes inside both nodes, and on the host outside of them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use vtax_agent::Client;
 use vtax_lab::{Node, Sut, Testbed};
@@ -16,6 +17,8 @@ use vtax_units::{CpuSet, Nanos};
 /// Below this, CPU times counted in ticks of 10 ms are too coarse to draw.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(200);
 const LONGEST_INTERVAL: Nanos = Nanos::from_secs(1);
+/// Time that an agent has to show that it still answers, where not all could be looked at.
+const STILL_THERE: Duration = Duration::from_secs(2);
 
 /// How often nodes are sampled during a measurement: every second, more often where that would leave
 /// fewer than eight samples to see a change in.
@@ -58,6 +61,8 @@ pub(crate) struct CpuTime {
     pub(crate) whole: CpuBreakdown,
     /// Of each, those beside included, by its name; empty where there is but one.
     pub(crate) each: Vec<(String, CpuBreakdown)>,
+    /// Of the tasks of each, in the testbed's order: without interrupts, but for those that were charged to them.
+    tasks: Vec<Nanos>,
     /// Of all that the run does, where all of it is on the systems' CPUs.
     pub(crate) run: Option<Nanos>,
 }
@@ -67,6 +72,11 @@ impl CpuTime {
     pub(crate) fn of_all(&self) -> Nanos {
         let each = self.each.iter().map(|(_, cpu)| cpu.total().0).fold(0, u64::saturating_add);
         if self.each.is_empty() { self.whole.total() } else { Nanos(each) }
+    }
+
+    /// Of the tasks of the system with this number in the testbed, as clocks of processes have it.
+    pub(crate) fn of_tasks(&self, number: usize) -> Nanos {
+        self.tasks.get(number).copied().unwrap_or_default()
     }
 
     /// What of the systems' CPUs no stranger took; `systems` is what is known of the systems themselves, a partner's included.
@@ -220,13 +230,19 @@ impl Account {
         }
     }
 
-    /// Hands over the samples.
+    /// Hands over the samples. Those from outside don't need the agent.
     fn close(&mut self, agent: &Client, series: &mut Vec<(String, Vec<Snapshot>)>) -> Result<(), String> {
-        series.push((self.name.clone(), agent.stop_probes().map_err(|e| chain(&e))?));
+        let inner = agent.stop_probes().map_err(|e| chain(&e));
+        let inner = inner.map(|samples| series.push((self.name.clone(), samples)));
+        self.close_outside(series);
+        inner
+    }
+
+    /// Hands over the samples of its hypervisor.
+    fn close_outside(&mut self, series: &mut Vec<(String, Vec<Snapshot>)>) {
         let name = self.hypervisor_name();
         let hypervisor = self.hypervisor.take();
         series.extend(hypervisor.map(|hypervisor| (name, hypervisor.sampler.stop().snapshots)));
-        Ok(())
     }
 }
 
@@ -304,7 +320,7 @@ impl Probes {
     }
 
     /// CPU time by layer, and the host as it is now. `others` is told what the systems' tasks took, and tells what those of another
-    /// testbed on the same CPUs did; `None` where there is none.
+    /// testbed on the same CPUs did; `None` where there is none. Samples are kept also where a system can't be looked at any more.
     pub(crate) fn stop(
         &mut self,
         client: &Client,
@@ -312,17 +328,56 @@ impl Probes {
         answered: &Answered<'_>,
         others: impl FnOnce(Nanos) -> Option<Nanos>,
     ) -> Result<(CpuTime, HostState), String> {
+        match self.look_back(suts, answered, others) {
+            Ok(found) => self.close(client, suts, |_| true).map(|()| found),
+            Err(error) => {
+                // One that was silent just now isn't waited for as long again. Of what else is missing the first is told.
+                let _ = self.close(client, suts, |agent| agent.hello(STILL_THERE).is_ok());
+                Err(error)
+            }
+        }
+    }
+
+    /// The host as it is now. Its clock frequency isn't watched any longer.
+    pub(crate) fn host_now(&mut self) -> Result<HostState, String> {
+        if let Some(clock) = self.clock.take() {
+            self.frequencies = clock.stop();
+        }
+        self.host.read().map_err(|e| chain(&e))
+    }
+
+    /// CPU time by layer, and the host as it is now; `others` is as in [`stop`](Self::stop).
+    fn look_back(
+        &mut self,
+        suts: &[Client],
+        answered: &Answered<'_>,
+        others: impl FnOnce(Nanos) -> Option<Nanos>,
+    ) -> Result<(CpuTime, HostState), String> {
         let ends = marks(&mut self.accounts, suts)?;
         let run_end = self.run.as_ref().map(|run| WholeRun::look(&run.workers)).transpose()?;
-        let host_end = self.host.read().map_err(|e| chain(&e))?;
+        let host_end = self.host_now()?;
         let mut cpu = self.account(&ends, answered, others);
         cpu.run = self.run.as_ref().zip(run_end).map(|(run, end)| run.used_until(&end, &self.sut_cpus));
-        self.frequencies = self.clock.take().map(FrequencyWatch::stop).unwrap_or_default();
-        for (account, agent) in self.accounts.iter_mut().zip(suts) {
-            account.close(agent, &mut self.series)?;
-        }
-        self.series.push(("client".into(), client.stop_probes().map_err(|e| chain(&e))?));
         Ok((cpu, host_end))
+    }
+
+    /// Hands over the samples of all, of systems from inside where the agent `answers`; what went wrong first.
+    fn close(
+        &mut self,
+        client: &Client,
+        suts: &[Client],
+        answers: impl Fn(&Client) -> bool,
+    ) -> Result<(), String> {
+        let mut closed = Ok(());
+        for (account, agent) in self.accounts.iter_mut().zip(suts) {
+            if answers(agent) {
+                closed = closed.and(account.close(agent, &mut self.series));
+            } else {
+                account.close_outside(&mut self.series);
+            }
+        }
+        let of_client = client.stop_probes().map_err(|e| chain(&e));
+        closed.and(of_client.map(|samples| self.series.push(("client".into(), samples))))
     }
 
     /// What each system used from the first snapshots to these, and all that the cell measures together.
@@ -340,6 +395,7 @@ impl Probes {
         };
         let seen = marks.map(|(own, (start, end))| (own.hosting(start, end), requests(&own.name)));
         let seen: Vec<_> = seen.collect();
+        let tasks = seen.iter().map(|one| time_of_tasks(std::slice::from_ref(one))).collect();
         let others = others(time_of_tasks(&seen));
         let mut found = if others.is_some() || (!is_alone && share_cpus(&self.accounts)) {
             break_down_shared(&seen, &self.sut_cpus, others.unwrap_or_default())
@@ -350,12 +406,12 @@ impl Probes {
             self.accounts.iter().zip(&seen).map(own).collect()
         };
         if is_alone {
-            return CpuTime { whole: found.pop().unwrap_or_default(), each: Vec::new(), run: None };
+            return CpuTime { whole: found.pop().unwrap_or_default(), each: Vec::new(), tasks, run: None };
         }
         let own: Vec<&CpuBreakdown> = found.iter().take(answered.systems).collect();
         let whole = CpuBreakdown { requests: answered.whole, ..sum(&own) };
         let names = self.accounts.iter().map(|account| account.name.clone());
-        CpuTime { whole, each: names.zip(found).collect(), run: None }
+        CpuTime { whole, each: names.zip(found).collect(), tasks, run: None }
     }
 }
 
@@ -458,7 +514,7 @@ mod tests {
         };
         let (sut, from, to) = (account("sut"), mark(nothing()), mark(seen(&[300], 720, 60)));
         let whole = break_down(&sut.hosting(&from, &to), &cpus, 1);
-        let apart = CpuTime { whole, each: Vec::new(), run: None };
+        let apart = CpuTime { whole, each: Vec::new(), tasks: Vec::new(), run: None };
         assert!(is_too_much(&found(&apart, &end), false), "on CPUs of the system's own it would be one");
         let run = WholeRun { workers: Workers::default(), start: nothing() };
         let together = CpuTime { run: Some(run.used_until(&end, &cpus)), ..apart };
@@ -466,6 +522,79 @@ mod tests {
         // A stranger's 150 ms are told beside.
         let noise = found(&together, &seen(&[], 870, 60));
         assert!((noise.foreign - 0.15).abs() < 1e-9 && is_too_much(&noise, false), "{noise:?}");
+    }
+
+    /// Probes of one system whose hypervisor has ended, on CPU 1.
+    fn probes_of_the_dead(sys: &std::path::Path) -> Probes {
+        let cpus = CpuSet::of([1]);
+        let mut host = HostProbe::new(cpus.clone()).unwrap();
+        let host_start = host.read().unwrap();
+        let mut qemu = std::process::Command::new("true").spawn().unwrap();
+        let probe = Probe::new(Scope::Threads(qemu.id())).unwrap();
+        qemu.wait().unwrap();
+        let own = Probe::new(Scope::Threads(std::process::id())).unwrap();
+        let sampler = Sampler::start(own, LONGEST_INTERVAL).unwrap();
+        let hypervisor = Some(Hypervisor { probe, sampler, vcpus: Vec::new(), of_uml: false });
+        Probes {
+            host,
+            host_start,
+            accounts: vec![Account { hypervisor, ..account("sut") }],
+            start: Marks(vec![mark(nothing())]),
+            clock: FrequencyWatch::with_root(&cpus, sys),
+            sut_cpus: cpus,
+            run: None,
+            frequencies: Vec::new(),
+            series: Vec::new(),
+            clocks: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn where_a_hypervisor_died_the_host_is_known_and_samples_are_kept() {
+        let sys = tempfile::tempdir().unwrap();
+        let cpu = sys.path().join("devices/system/cpu/cpu1/cpufreq");
+        std::fs::create_dir_all(&cpu).unwrap();
+        std::fs::write(cpu.join("scaling_cur_freq"), "2400000\n").unwrap();
+        let mut probes = probes_of_the_dead(sys.path());
+        let outside = probes.accounts[0].look_from_outside().err().unwrap();
+        assert!(outside.contains("has ended"), "{outside}");
+        // Their agents are gone, too.
+        let agent = |name| {
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            drop(theirs);
+            let write = ours.try_clone().unwrap();
+            Client::start(name, ours.into(), write.into(), Box::new(|_| {})).unwrap()
+        };
+        let answered = Answered { whole: 1, each: &[], systems: 1 };
+        assert!(probes.stop(&agent("client"), &[agent("sut")], &answered, |_| None).is_err());
+        let kept: Vec<_> = probes.series.iter().map(|(of, kept)| (of.as_str(), kept.is_empty())).collect();
+        assert_eq!(kept, [("hypervisor", false)]);
+        let now = probes.host_now().unwrap();
+        assert!(now.snapshot.at >= probes.host_start.snapshot.at && !now.snapshot.cpus.is_empty());
+        assert!(probes.frequencies.iter().all(|khz| *khz == 2_400_000) && !probes.frequencies.is_empty());
+    }
+
+    /// One of two QEMUs took 300 ms beside interrupts of 60, the other, which is on no account, 200.
+    #[test]
+    fn interrupts_are_no_time_of_a_pairs_tasks() {
+        let guest = |snapshot: Snapshot| Mark {
+            outside: Outside { hypervisor: Some(snapshot), ..Outside::default() },
+            inner: Snapshot::default(),
+        };
+        let (start, end) = (guest(nothing()), guest(seen(&[300], 500, 60)));
+        let [from, to] = [&start, &end].map(|mark| mark.outside.hypervisor.as_ref().unwrap());
+        let (inner, outer) =
+            (Interval { start: &start.inner, end: &end.inner }, Interval { start: from, end: to });
+        let hosting = Hosting::Guest { guest: inner, hypervisor: outer, vcpus: &[1] };
+        let tasks = vec![time_of_tasks(&[(hosting, 1)])];
+        let whole = break_down(&hosting, &CpuSet::of([1]), 1);
+        let cpu = CpuTime { whole, each: Vec::new(), tasks, run: None };
+        assert_eq!((cpu.of_all(), cpu.of_tasks(0)), (Nanos(360 * MS), Nanos(300 * MS)));
+        let beyond = 500 * MS - cpu.of_tasks(0).0;
+        let ours = cpu.ours(Nanos(cpu.of_all().0 + beyond));
+        let state = |snapshot: &Snapshot| HostState { snapshot: snapshot.clone(), ..HostState::default() };
+        let noise = disturbance(&state(from), &state(to), &CpuSet::of([1]), ours);
+        assert_eq!((noise.foreign, noise.reasons), (0.0, Vec::new()));
     }
 
     /// A host with one CPU, on which guests that answer slowly are all that runs, each for an equal part of the time.

@@ -15,7 +15,7 @@ use crate::error::RunError;
 use crate::observe::{Observer, RunEvent};
 use crate::offered::{capacity, halved, offered};
 use crate::outlook::outlook;
-use crate::precision::Precision;
+use crate::precision::{Precision, gets_further_rounds};
 use crate::provenance::machine_name;
 use crate::schedule::{Schedule, Slot, TimeBudget};
 use crate::stop::Stop;
@@ -55,6 +55,13 @@ pub trait Executor {
 
     /// Adds what trials have found out about where the numbers come from.
     fn describe(&self, provenance: &mut Provenance);
+
+    /// What virtual machines run on, `kvm` or `tcg`; `None` where there are none.
+    fn accelerator(&self) -> Option<String> {
+        let mut provenance = Provenance::default();
+        self.describe(&mut provenance);
+        Some(provenance.accelerator?.kind)
+    }
 }
 
 /// How a run ended.
@@ -124,6 +131,31 @@ impl<'a> Runner<'a> {
             runner.foreseen.extend(plan.measures.iter().position(|measure| measure.name == of));
         }
         Ok(runner)
+    }
+
+    /// Why this run can't go on here: its virtual machines ran on something else than `executor`'s would, and a cell's figures are of one
+    /// kind. `None` where it can, lacks nothing, or has given up the cells of those machines.
+    #[must_use]
+    pub fn other_accelerator(&self, executor: &dyn Executor) -> Option<String> {
+        let here = executor.accelerator()?;
+        let goes_on = |record: &&TrialRecord| {
+            let place = self.place(record);
+            place.is_ok_and(|(cell, measure)| self.schedule.takes_part(cell, measure))
+        };
+        let with_result = self.records.iter().filter(|record| !record.observations.is_empty());
+        let before = with_result
+            .filter(goes_on)
+            .filter_map(|record| record.accelerator.as_deref())
+            .find(|of| *of != here)?;
+        self.next(Duration::ZERO)?;
+        let way_out = match here.as_str() {
+            "tcg" => "start a new run, or make KVM usable (`vtax doctor`)",
+            _ => "start a new run",
+        };
+        let (before, here) = (before.to_uppercase(), here.to_uppercase());
+        Some(format!(
+            "this run's virtual machines ran on {before}, and here they would run on {here}: {way_out}"
+        ))
     }
 
     /// No trial that doesn't count is made again.
@@ -311,19 +343,28 @@ impl<'a> Runner<'a> {
         if self.foreseen.contains(&measure) {
             return Ok(());
         }
-        let (cells, measures) = (self.plan.cells.len(), self.plan.measures.len());
-        let every = (0..cells).flat_map(|c| (0..measures).map(move |m| (c, m)));
-        let round = every.map(|(cell, measure)| self.duration(cell, measure)).sum();
+        let spent = self.spent_before + elapsed + self.owed().1;
+        let round = self.further_round();
         let precision = Precision::new(self.plan, &self.records);
         if !precision.has_rounds(measure, 2) {
             return Ok(());
         }
         self.foreseen.push(measure);
-        if let Some(text) = outlook(self.plan, &precision, measure, (round, self.spent_before + elapsed)) {
+        if let Some(text) = outlook(self.plan, &precision, measure, (round, spent)) {
             self.store.forecast(&self.plan.measures[measure].name, text.as_str())?;
             self.observer.observe(&RunEvent::Note { text: &text });
         }
         Ok(())
+    }
+
+    /// What one more round takes of all that may still get rounds beyond `repeat.min`.
+    fn further_round(&self) -> Duration {
+        let (cells, measures) = (&self.plan.cells, &self.plan.measures);
+        let every = (0..cells.len()).flat_map(|c| (0..measures.len()).map(move |m| (c, m)));
+        let more = every.filter(|&(cell, measure)| {
+            self.schedule.takes_part(cell, measure) && gets_further_rounds(&cells[cell], &measures[measure])
+        });
+        more.map(|(cell, measure)| self.duration(cell, measure)).sum()
     }
 
     /// Writes down what was learnt beside the figures.
@@ -425,12 +466,16 @@ impl<'a> Runner<'a> {
             .unwrap_or_else(|| (self.estimate)(&self.plan.cells[cell], &self.plan.measures[measure]))
     }
 
+    /// Trials owed, and the time that they take where each counts.
+    fn owed(&self) -> (u32, Duration) {
+        self.schedule.owed().into_iter().fold((0, Duration::ZERO), |(trials, time), owed| {
+            (trials + owed.trials, time + self.duration(owed.cell, owed.measure) * owed.times)
+        })
+    }
+
     /// Trials owed and the time they are likely to take.
     fn remaining(&self) -> (u32, Duration) {
-        let owed = self.schedule.owed().into_iter();
-        let (trials, time) = owed.fold((0, Duration::ZERO), |(trials, time), owed| {
-            (trials + owed.trials, time + self.duration(owed.cell, owed.measure) * owed.times)
-        });
+        let (trials, time) = self.owed();
         let valid = self.records.iter().filter(|r| r.validity == Validity::Valid).count();
         (trials, time.mul_f64(attempts_for_one(self.records.len(), valid)))
     }

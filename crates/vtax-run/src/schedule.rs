@@ -178,6 +178,12 @@ impl Schedule {
         self.tally(cell, measure).attempts
     }
 
+    /// Whether a cell has trials of its own of a measure and wasn't given up.
+    #[must_use]
+    pub fn takes_part(&self, cell: usize, measure: usize) -> bool {
+        self.has_trials(cell, measure) && self.attempts(cell, measure) < u32::MAX
+    }
+
     /// Gives a cell up: it gets no more trials of any measure, and no pair with it is made.
     pub fn abandon(&mut self, cell: usize) {
         for measure in 0..self.measures {
@@ -541,13 +547,21 @@ mod tests {
     fn without_its_baseline_no_pair_is_made() {
         let mut s = duet();
         s.abandon(0);
+        let part: Vec<_> = (0..2).flat_map(|m| (0..3).map(move |c| (c, m))).collect();
+        let part: Vec<_> = part.into_iter().filter(|&(c, m)| s.takes_part(c, m)).collect();
+        assert_eq!(part, [(1, 0), (2, 0)]);
         assert!(play(s, |_| true, |_, _| true).iter().all(|s| s.measure == 0 && s.cell != 0));
     }
 
     #[test]
     fn an_abandoned_cell_gets_nothing() {
         let mut s = schedule(2, 2, 2, 2);
+        assert!(
+            s.takes_part(0, 0) && !duet().takes_part(0, 1),
+            "as the others' baseline it has none of its own"
+        );
         s.abandon(0);
+        assert!(!s.takes_part(0, 1) && s.takes_part(1, 1));
         assert!(play(s, |_| true, |_, _| true).iter().all(|s| s.cell == 1));
     }
 }

@@ -119,7 +119,7 @@ fn beside<'e>(
     parts
 }
 
-/// Connections to one system of several that share so many; each has one at least.
+/// Connections to one system of several that share so many. Each has one at least: where that makes more of them, `vtax check` says so.
 fn share_of(connections: u32, number: usize, count: usize) -> u32 {
     let (number, count) = (number as u32, (count as u32).max(1));
     (connections / count + u32::from(number < connections % count)).max(1)

@@ -8,6 +8,7 @@ use vtax_plan::model::{Cell, MeasureKind, Plan};
 use vtax_run::{
     Executor, LiveProgress, Observer, RunEnd, RunError, RunEvent, Runner, Silent, Stop, TrialRequest,
 };
+use vtax_store::provenance::AcceleratorFacts;
 use vtax_store::record::{
     CapacityOutcome, Finding, InvalidReason, JournalEntry, Observation, TrialRecord, Validity,
 };
@@ -44,6 +45,8 @@ struct Fake {
     stop: Stop,
     /// Why latency trials are invalid.
     reason: InvalidReason,
+    /// What virtual machines run on.
+    accelerator: Option<&'static str>,
 }
 
 impl Fake {
@@ -56,6 +59,7 @@ impl Fake {
             stop_after,
             stop,
             reason: InvalidReason::MeasureFailed,
+            accelerator: None,
         }
     }
 }
@@ -92,6 +96,10 @@ impl Executor for Fake {
             round: Some(request.round),
             started_unix_ms: 0,
             validity,
+            accelerator: self
+                .accelerator
+                .filter(|_| request.cell.environment.name == "vm")
+                .map(str::to_owned),
             observations: outcome.into_iter().map(|found| Observation::whole(0, found)).collect(),
             ..TrialRecord::default()
         }))
@@ -112,7 +120,10 @@ impl Executor for Fake {
         Vec::new()
     }
 
-    fn describe(&self, _: &mut Provenance) {}
+    fn describe(&self, provenance: &mut Provenance) {
+        let facts = |kind: &str| AcceleratorFacts { kind: kind.to_owned(), ..AcceleratorFacts::default() };
+        provenance.accelerator = self.accelerator.map(facts);
+    }
 }
 
 fn go(plan: &Plan, store: &mut RunWriter, fake: &mut Fake, left_out: Option<usize>) -> RunEnd {
@@ -186,6 +197,57 @@ fn what_cannot_be_told_is_said_once_after_the_second_round() {
         told.contains("What would tell all of them: about ") && !told.contains("duet"),
         "a search is no duet: {told}"
     );
+}
+
+#[test]
+fn what_was_left_out_takes_no_time_of_rounds_to_come() {
+    let overrides = [
+        "environments=[native, container, vm]",
+        "measure=[capacity]",
+        "repeat={min: 3, max: 6, until: 1%, budget: 3h}",
+    ];
+    let plan = vtax_plan::parse("test", PLAN.as_bytes(), &overrides).unwrap_or_else(|e| panic!("{e:?}"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut store = create(&plan, &directory);
+    let mut fake = Fake::new(Stop::default(), usize::MAX);
+    fake.scatter = BTreeMap::from([
+        ("native", [1.0, 1.01, 0.99, 1.0, 1.01, 0.99]),
+        ("container", [0.8, 1.0, 0.9, 1.05, 0.85, 1.0]),
+    ]);
+    // The fake's own take none, so it is that of the VM's that would count.
+    let estimate = |_: &_, _: &_| Duration::from_secs(3600);
+    let mut runner =
+        Runner::new(&plan, &mut store, &Silent, fake.stop.clone(), &estimate).expect("the journal reads");
+    let vm = plan.cells.iter().position(|cell| cell.environment.name == "vm").expect("one");
+    runner.leave_out(vm, "no QEMU").expect("noted");
+    assert_eq!(runner.run(&mut fake).expect("the run directory is writable"), RunEnd::Completed);
+    let journal = std::fs::read_to_string(directory.path().join("run/journal.jsonl")).expect("a journal");
+    assert!(journal.contains("capacity, after 2 rounds: "), "{journal}");
+    assert!(journal.contains("6 rounds (all that `repeat` allows)"), "{journal}");
+}
+
+#[test]
+fn a_run_does_not_go_on_with_another_accelerator() {
+    let (plan, directory) = (plan(), tempfile::tempdir().expect("a directory"));
+    let fake = |accelerator, stop_after| Fake { accelerator, ..Fake::new(Stop::default(), stop_after) };
+    let mut store = create(&plan, &directory);
+    assert_eq!(go(&plan, &mut store, &mut fake(Some("kvm"), 4), None), RunEnd::Interrupted);
+    let refused = |store: &mut RunWriter, accelerator| {
+        let estimate = |_: &_, _: &_| Duration::from_secs(1);
+        let runner =
+            Runner::new(&plan, store, &Silent, Stop::default(), &estimate).expect("the journal reads");
+        runner.other_accelerator(&fake(accelerator, 0))
+    };
+    assert_eq!((refused(&mut store, Some("kvm")), refused(&mut store, None)), (None, None));
+    assert_eq!(
+        refused(&mut store, Some("tcg")).as_deref(),
+        Some(
+            "this run's virtual machines ran on KVM, and here they would run on TCG: start a new run, or make KVM usable \
+             (`vtax doctor`)"
+        )
+    );
+    assert_eq!(go(&plan, &mut store, &mut fake(Some("kvm"), usize::MAX), None), RunEnd::Completed);
+    assert_eq!(refused(&mut store, Some("tcg")), None, "nothing is missing");
 }
 
 #[test]

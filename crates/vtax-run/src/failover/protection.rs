@@ -140,8 +140,8 @@ impl Qemus {
         Self(suts.iter().map(|sut| OfPair::start(&sut.node, cpus)).collect())
     }
 
-    /// CPU time since then that is on no system's account, which knows one QEMU of its pair; `own` is that account of the system
-    /// with this number.
+    /// CPU time since then that is on no system's account, which knows one QEMU of its pair; `own` is what the account of the system
+    /// with this number has of its tasks: interrupts are no QEMU's.
     pub(crate) fn beyond_accounts(&self, suts: &[Sut], own: impl Fn(usize) -> Nanos) -> Nanos {
         let each = suts.iter().zip(&self.0).enumerate();
         let beyond = each.filter_map(|(number, (sut, qemus))| {

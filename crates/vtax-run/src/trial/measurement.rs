@@ -23,7 +23,7 @@ use crate::cards::Cards;
 use crate::failover::Qemus;
 use crate::family::instrument;
 use crate::instrument::{Ends, Measured, Site};
-use crate::noise::{blame, is_too_much};
+use crate::noise::{blame, has_constant_load, is_too_much, with_kernel};
 use crate::probes::{Answered, CpuTime, Probes, interval, role};
 use crate::systems::{self, facts_of};
 use crate::team::Team;
@@ -64,10 +64,10 @@ impl Measurement {
         let load = systems::load(&*instrument, request, targets, &ends);
         let team = Team::of(testbed, std::iter::once(&agents.client).chain(&agents.generators));
         team.as_ref().map_or_else(|| loader.open_load(&load), |team| team.open(&load)).map_err(broken)?;
-        // Outside of what is counted: it looks at all processes of the host.
-        let census = setting.others.map(|others| (others, others.look()));
         // Probes start when both of a pair stand, or the other's start would pass for noise.
         wait_for(partner)?;
+        // Outside of what is counted: it looks at all processes of the host.
+        let census = setting.others.map(|others| (others, others.look()));
         let mut probes = watch(setting, agents, testbed)?;
         wait_for(partner)?;
         let qemus = Qemus::start(&testbed.suts, &probes.sut_cpus);
@@ -129,18 +129,22 @@ impl Measurement {
             Ok((cpu, host_end)) => {
                 let used = cpu.of_all();
                 let theirs = of_partner(used);
-                // With one system the whole's account is its own.
-                let own = |number: usize| cpu.each.get(number).map_or(used, |(_, account)| account.total());
-                let beyond = qemus.beyond_accounts(&testbed.suts, own);
+                let beyond = qemus.beyond_accounts(&testbed.suts, |number| cpu.of_tasks(number));
                 let used = Nanos(used.0.saturating_add(beyond.0));
                 let ours = cpu.ours(Nanos(used.0.saturating_add(theirs.unwrap_or_default().0)));
-                self.judge_noise(&probes, (&host_end, census), testbed, ours);
+                self.judge_noise((&probes, &host_end, census), testbed, request, Some(ours));
                 if testbed.the_sut().node.is_here() {
                     self.note_host(&probes, &host_end, used);
                 }
                 self.account(request, &cpu);
             }
-            Err(error) => drop(self.facts.insert(fact::PROBES.into(), error)),
+            Err(error) => {
+                self.facts.insert(fact::PROBES.into(), error);
+                // A virtual machine that died on the way can't say what it used; what the host itself did is known.
+                if let Ok(host_end) = probes.host_now() {
+                    self.judge_noise((&probes, &host_end, census), testbed, request, None);
+                }
+            }
         }
         self.note_members(&probes.series, testbed);
         self.snapshots = probes.series;
@@ -156,13 +160,13 @@ impl Measurement {
     }
 
     /// Tells what else happened on the system under test's CPUs, of which the trial itself used `ours`, and
-    /// who limited the generator.
+    /// who limited the generator. Where it isn't known what the trial used, no time counts as others'.
     fn judge_noise(
         &mut self,
-        probes: &Probes,
-        (host_end, census): (&HostState, Option<(&Others, Census)>),
+        (probes, host_end, census): (&Probes, &HostState, Option<(&Others, Census)>),
         testbed: &Testbed,
-        ours: Nanos,
+        request: &TrialRequest<'_>,
+        ours: Option<Nanos>,
     ) {
         if testbed.client.is_here() {
             let cpus = &testbed.allocation.client;
@@ -174,17 +178,30 @@ impl Measurement {
             // What this host's CPUs did says nothing of it.
             return;
         }
-        let noise = match testbed.path_is_on_any_cpu() {
-            true => disturbance_by_the_machine(&probes.host_start, host_end, &probes.sut_cpus),
-            false => disturbance(&probes.host_start, host_end, &probes.sut_cpus, ours),
+        // What died or is silent left its CPUs idle, and their clock followed.
+        let is_constant = ours.is_some() && has_constant_load(&request.measure.kind);
+        let has_disk = testbed.suts.iter().any(|sut| sut.node.disk().is_some());
+        let ours = ours.filter(|_| !testbed.path_is_on_any_cpu());
+        let ours = if has_disk { with_kernel(ours, census.as_ref()) } else { ours };
+        let noise = match ours {
+            Some(ours) => disturbance(&probes.host_start, host_end, &probes.sut_cpus, ours),
+            None => disturbance_by_the_machine(&probes.host_start, host_end, &probes.sut_cpus),
         };
-        let noise = noise.with_frequencies(&probes.frequencies);
+        let noise = match is_constant {
+            true => noise.with_frequencies(&probes.frequencies),
+            false => noise.without_frequency(),
+        };
         if noise.reasons.is_empty() {
             return;
         }
         let mut detail = noise.reasons.join("; ");
         let told = census.filter(|_| noise.foreign > FOREIGN_SHARE);
-        if let Some(busiest) = told.and_then(|(others, start)| others.look().busiest_since(&start)) {
+        let busiest = told.and_then(|(others, start)| {
+            let now = others.look();
+            let now = if has_disk { now.without_kernel() } else { now };
+            now.busiest_since(&start)
+        });
+        if let Some(busiest) = busiest {
             detail += &format!("; the busiest process outside of the run: {busiest}");
         }
         self.facts.insert(fact::NOISE.into(), detail.clone());

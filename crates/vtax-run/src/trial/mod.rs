@@ -115,6 +115,7 @@ impl<'a> Trial<'a> {
         let request = self.setting.request;
         let given = lab.streams().map(|streams| streams.names()).unwrap_or_default();
         spec.path.kind = spec.path.kind.in_round(request.round_seed, request.round).on_hosts(&given);
+        spec.lossy_links = self.setting.lossy_links;
         lab.build_at(&spec, slot).map_err(|e| match e {
             // Of the machine, not of the path: another time it may well stand.
             LabError::PathDisturbed { .. } => Failed::of(InvalidReason::Disturbed, &e),

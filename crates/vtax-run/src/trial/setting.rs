@@ -20,6 +20,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) stop: &'a Stop,
     /// The host's other processes, where they can be seen.
     pub(crate) others: Option<&'a Others>,
+    /// A link between the cell's routers loses a part of its packets in some measure: all measures have their routers in one place.
+    pub(crate) lossy_links: bool,
 }
 
 impl Setting<'_> {

@@ -95,9 +95,11 @@ fn judge(kind: &NetworkTestKind, result: &NetworkResult) -> Validity {
         return invalid(reason, why);
     }
     if let Some(why) = result.nothing_succeeded() {
+        // A sender that couldn't send says nothing about the path.
+        let sent = !matches!(result, NetworkResult::Udp(udp) if udp.sender.sent == 0);
         return match kind {
             // The first, small one that greets the far end did arrive, or there would be no test.
-            NetworkTestKind::Udp(test) if test.size >= LARGE => invalid(
+            NetworkTestKind::Udp(test) if sent && test.size >= LARGE => invalid(
                 InvalidReason::MtuMismatch,
                 format!(
                     "{why}, of {} bytes each, while small ones do: an MTU on the path is smaller",

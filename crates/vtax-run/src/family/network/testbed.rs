@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use vtax_agent::AgentError;
 use vtax_lab::PathSwitch;
-use vtax_load::network::{NetworkResult, NetworkSpec};
+use vtax_load::network::{NetworkResult, NetworkSpec, NetworkTestKind};
 use vtax_load::{NetworkAnswer, Progress, Step};
-use vtax_plan::model::{Cut, NetworkMeasure};
+use vtax_plan::model::{Cut, Direction, NetworkMeasure};
 use vtax_sys::chain;
 use vtax_sys::netlink::LinkStats;
 
@@ -149,7 +149,11 @@ fn spent_on(spec: &NetworkSpec, result: &NetworkResult) -> u64 {
         NetworkResult::Tcp(tcp) => {
             [&tcp.up, &tcp.down].into_iter().flatten().map(|flow| flow.receiver.total_bytes).sum()
         }
-        NetworkResult::Udp(udp) => udp.receiver.total,
+        // Who sends spends on all that it sends, whether it arrives or not.
+        NetworkResult::Udp(udp) => match &spec.test {
+            NetworkTestKind::Udp(test) if test.direction == Direction::Down => udp.sender.total,
+            _ => udp.receiver.total,
+        },
         // Its rate is constant, so the warm-up's share is known.
         NetworkResult::Ping(ping) => with_warmup(spec, ping.answered),
         NetworkResult::Rr(rr) => with_warmup(spec, rr.transactions),
@@ -160,4 +164,33 @@ fn spent_on(spec: &NetworkSpec, result: &NetworkResult) -> u64 {
 fn with_warmup(spec: &NetworkSpec, counted: u64) -> u64 {
     let (warmup, duration) = (spec.warmup.as_secs_f64(), spec.duration.as_secs_f64());
     (counted as f64 * (warmup + duration) / duration.max(1e-9)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_load::network::{UdpReceiver, UdpResult, UdpSender, UdpTest};
+    use vtax_units::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn datagrams_cost_the_one_who_sends_them_whether_they_arrive_or_not() {
+        let result = NetworkResult::Udp(UdpResult {
+            sender: UdpSender { sent: 900, total: 1_000, ..UdpSender::default() },
+            receiver: UdpReceiver { received: 360, total: 400, ..UdpReceiver::default() },
+        });
+        let on = |direction| {
+            let spec = NetworkSpec {
+                target: "10.97.0.2:5202".parse().unwrap(),
+                test: NetworkTestKind::Udp(UdpTest { rate: None, size: 1_448, direction, buffer: None }),
+                seed: 1,
+                warmup: Nanos::ZERO,
+                duration: Nanos::from_secs(1),
+                interval: Nanos::from_secs(1),
+            };
+            spent_on(&spec, &result)
+        };
+        // The system under test sends what goes down, and receives what goes up.
+        assert_eq!((on(Direction::Down), on(Direction::Up)), (1_000, 400));
+    }
 }

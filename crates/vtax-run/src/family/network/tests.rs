@@ -337,6 +337,13 @@ fn what_the_system_under_test_cannot_send_or_take_is_told_of_it_and_counts() {
     let generator = Some(InvalidReason::GeneratorLimited);
     assert_eq!(of("direction: up", limited), (generator, Vec::new()));
     assert_eq!(of("direction: down", limited), (None, vec!["sut.limited"]));
+    // Nothing was sent that the path could have refused for its size.
+    let silent = |udp: &mut UdpResult| {
+        (udp.sender.sent, udp.receiver.received) = (0, 0);
+        udp.sender.limited = Some("too slow".to_owned());
+    };
+    let nothing = Some(InvalidReason::NothingSucceeded);
+    assert_eq!(of("direction: down", silent), (nothing, vec!["sut.limited"]));
     assert_eq!(of("direction: up", no_room), (None, vec!["sut.no_room"]));
     assert_eq!(of("direction: down", no_room), (generator, Vec::new()));
 }
