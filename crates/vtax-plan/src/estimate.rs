@@ -8,13 +8,14 @@ mod requirement;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use vtax_units::Nanos;
+use vtax_units::{Nanos, counted};
 
 pub use self::requirement::{Installed, Requirement};
 pub use crate::assumptions::Assumptions;
 use crate::family::{desktop, http};
 use crate::model::{
-    Cell, EnvironmentKind, Load, Measure, MeasureKind, NetPath, NetworkTestKind, PathKind, Plan,
+    Cell, EnvironmentKind, Load, Measure, MeasureKind, NetPath, NetworkTestKind, PathKind, Plan, Split,
+    Workload,
 };
 
 /// How long a plan would take.
@@ -237,6 +238,7 @@ pub fn left_out(plan: &Plan) -> BTreeSet<String> {
 pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
     let mut cautions = unequal(plan);
     cautions.extend(overcommitted(plan).into_iter().chain(left_out(plan)));
+    cautions.extend(plan.cells.iter().filter_map(more_than_asked));
     let misfits = plan.cells.iter().filter_map(|cell| {
         let why = cell.service.kind.misfit(&cell.environment.kind, true)?;
         Some(format!("`{}` is not measured: {why}", cell.id))
@@ -317,6 +319,22 @@ fn overcommitted(plan: &Plan) -> BTreeSet<String> {
         })
     };
     plan.cells.iter().filter_map(of).collect()
+}
+
+/// Where fewer connections than a cell has systems are for all of them together: none is left without, so that there are more.
+fn more_than_asked(cell: &Cell) -> Option<String> {
+    let (asked, what) = match &cell.workload {
+        Workload::Http(http) => (http.connections, "connection"),
+        Workload::Redis(redis) => (redis.connections, "connection"),
+        Workload::Ftp(ftp) => (ftp.clients, "client"),
+        Workload::Script(script) => (script.calls, "call"),
+        Workload::Sip(_) | Workload::Network(_) | Workload::Storage(_) | Workload::Desktop(_) => return None,
+    };
+    let systems = cell.environment.count;
+    (cell.systems.load == Split::Total && asked < systems).then(|| {
+        let asked = counted(asked, what);
+        format!("`{}`: {asked} for {systems} systems: each has at least one, so there are {systems}", cell.id)
+    })
 }
 
 /// Requests in a trial that tell its 99th percentile: ten are beyond it.
@@ -431,6 +449,34 @@ repeat: {min: 2, max: 4}
         let plan = self::plan(&["environments=[native, {vm: {vcpus: 2}}]", "budget={sut_cpus: 1}"]);
         let cautions = self::cautions(&plan, &estimate(&plan, &Assumptions::KVM));
         assert!(cautions.iter().any(|c| c == "`vm` has 2 vCPUs, `budget.sut_cpus` is 1"), "{cautions:?}");
+    }
+
+    /// A load that was said to be of all together was more than that, and nothing said so.
+    #[test]
+    fn connections_that_are_fewer_than_systems_are_pointed_out() {
+        let said = |workload: &str, load: &str| {
+            let environments = "environments=[native, {container: {count: [2, 4]}}]";
+            let service = if workload.contains("ftp") { "services=ftp" } else { "services=nginx" };
+            let (workload, load) = (format!("workload={{{workload}}}"), format!("consolidation.load={load}"));
+            let plan = plan(&[environments, service, &workload, &load, "measure=throughput"]);
+            let all = cautions(&plan, &estimate(&plan, &Assumptions::KVM));
+            all.into_iter().filter(|caution| caution.contains("at least one")).collect::<Vec<_>>()
+        };
+        let of_three = "http: {target: /bytes/100, connections: 3}";
+        let found = said(of_three, "total");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("`container.") && found[0].contains("count-4`: "), "{found:?}");
+        assert!(
+            found[0].ends_with(": 3 connections for 4 systems: each has at least one, so there are 4"),
+            "{found:?}"
+        );
+        let found = said("ftp: {clients: 1}", "total");
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains(": 1 client for 2 systems: "), "{found:?}");
+        for (workload, load) in [(of_three, "each"), ("http: {target: /bytes/100, connections: 4}", "total")]
+        {
+            assert_eq!(said(workload, load), [""; 0]);
+        }
     }
 
     #[test]

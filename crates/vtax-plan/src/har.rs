@@ -10,6 +10,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use vtax_units::{counted, unix_ms_of};
 
 use crate::model::{HttpBody, HttpExpectation, HttpStep};
@@ -24,7 +25,7 @@ const SPARE_BYTES: u64 = 16 << 10;
 /// Longer pauses are a user who had left.
 const LONGEST_PAUSE_MS: i64 = 10 * 60 * 1_000;
 /// Fields that vtax writes itself, or that are of one connection.
-const LEFT_OUT: [&str; 10] = [
+const LEFT_OUT: [&str; 11] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -35,12 +36,13 @@ const LEFT_OUT: [&str; 10] = [
     "te",
     "upgrade",
     "proxy-connection",
+    "sec-websocket-key",
 ];
 /// What is in the names of fields that hold credentials: `authorization`, `x-api-key`, `x-csrf-token` and their like.
-const SECRET_WORDS: [&str; 11] = [
+const SECRET_WORDS: [&str; 13] = [
     "auth",
     "token",
-    "api-key",
+    "-key",
     "apikey",
     "api_key",
     "secret",
@@ -49,7 +51,13 @@ const SECRET_WORDS: [&str; 11] = [
     "xsrf",
     "passw",
     "credential",
+    "jwt",
+    "signature",
 ];
+/// Fields whose names have such a word and that hold no secret.
+const NO_SECRETS: [&str; 2] = ["idempotency-key", "x-idempotency-key"];
+/// Parameters of a query that hold credentials, besides those with such a word in them: keys of interfaces, signatures, codes of a login.
+const SECRET_PARAMETERS: [&str; 3] = ["key", "sig", "code"];
 /// So many names of such fields are told.
 const MOST_NAMED: usize = 20;
 
@@ -120,6 +128,9 @@ struct Asked {
     #[serde(default)]
     headers: Vec<Field>,
     post_data: Option<Posted>,
+    /// Bytes; -1 where that isn't known.
+    #[serde(default)]
+    body_size: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -134,6 +145,8 @@ struct Posted {
     text: String,
     #[serde(default)]
     encoding: String,
+    /// The fields of a form, of which it has the text as well or instead.
+    params: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Deserialize)]
@@ -223,12 +236,27 @@ fn is_secret(name: &str) -> bool {
     name == "cookie" || SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
+/// Whether a header field may hold credentials.
+fn is_secret_field(name: &str) -> bool {
+    is_secret(name) && !is_one_of(name, &NO_SECRETS) && !is_one_of(name, &LEFT_OUT)
+}
+
+/// Whether a query may hold credentials.
+fn is_secret_query(query: &str) -> bool {
+    let mut names = query.split('&').map(|parameter| parameter.split('=').next().unwrap_or_default());
+    is_secret(query) || names.any(|name| is_one_of(name, &SECRET_PARAMETERS))
+}
+
+fn is_one_of(name: &str, names: &[&str]) -> bool {
+    names.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
 /// The fields that were left out because they may hold credentials, where there are any.
 fn secret_fields(own: &[&Placed<'_>]) -> Option<String> {
     let mut requests: BTreeMap<String, usize> = BTreeMap::new();
     for placed in own {
         let names = placed.entry.request.headers.iter().map(|field| field.name.as_str());
-        let secret = names.filter(|name| !name.starts_with(':') && is_secret(name));
+        let secret = names.filter(|name| !name.starts_with(':') && is_secret_field(name));
         let names: BTreeSet<String> = secret.map(|name| short(name).to_ascii_lowercase()).collect();
         for name in names {
             *requests.entry(name).or_default() += 1;
@@ -245,7 +273,8 @@ fn secret_fields(own: &[&Placed<'_>]) -> Option<String> {
 /// What of a plan its reader should look at before it is passed on.
 fn warnings(steps: &[HttpStep]) -> Vec<String> {
     let bodies = steps.iter().filter(|step| matches!(step.body, HttpBody::Text(_))).count();
-    let secret = |step: &&HttpStep| step.target.split_once('?').is_some_and(|(_, query)| is_secret(query));
+    let secret =
+        |step: &&HttpStep| step.target.split_once('?').is_some_and(|(_, query)| is_secret_query(query));
     let queries = steps.iter().filter(secret).count();
     [(bodies, "a body"), (queries, "a query")]
         .into_iter()
@@ -302,21 +331,20 @@ fn steps(own: &[&Placed<'_>], options: &Options, left_out: &mut Vec<String>) -> 
         };
         let mut step = HttpStep { method: request.method.clone(), ..HttpStep::get(&target) };
         for Field { name, value } in &request.headers {
-            let known = name.starts_with(':') || LEFT_OUT.iter().any(|own| name.eq_ignore_ascii_case(own));
-            if !known && !is_secret(name) {
+            let known = name.starts_with(':') || is_one_of(name, &LEFT_OUT);
+            if !known && !is_secret_field(name) {
                 // It is the address of the page before, of which the query may be a login's.
                 let is_address = name.eq_ignore_ascii_case("referer");
                 let value = if is_address { public(value) } else { value.clone() };
                 step.headers.push((name.clone(), value));
             }
         }
-        match &request.post_data {
-            Some(Posted { encoding, .. }) if !encoding.is_empty() => {
-                refuse(format!("its body is encoded as `{}`", short(encoding)));
+        match body_of(request) {
+            Ok(body) => step.body = body,
+            Err(why) => {
+                refuse(why);
                 continue;
             }
-            Some(Posted { text, .. }) if !text.is_empty() => step.body = HttpBody::Text(text.clone()),
-            _ => {}
         }
         let status = placed.entry.response.as_ref().and_then(|answer| u16::try_from(answer.status).ok());
         if let Some(status) = status.filter(|status| options.expect && (200..600).contains(status)) {
@@ -337,6 +365,25 @@ fn steps(own: &[&Placed<'_>], options: &Options, left_out: &mut Vec<String>) -> 
         steps.push(step);
     }
     steps
+}
+
+/// The body of a request, or why it can't be taken.
+fn body_of(request: &Asked) -> Result<HttpBody, String> {
+    if let Some(Posted { text, encoding, params }) = &request.post_data {
+        if !encoding.is_empty() {
+            return Err(format!("its body is encoded as `{}`", short(encoding)));
+        }
+        if !text.is_empty() {
+            return Ok(HttpBody::Text(text.clone()));
+        }
+        if params.as_ref().is_some_and(|fields| !fields.is_empty()) {
+            return Err("its body is there as a form's fields, not as text".to_owned());
+        }
+    }
+    if request.body_size.as_f64().is_some_and(|bytes| bytes > 0.0) {
+        return Err("its body isn't in the archive".to_owned());
+    }
+    Ok(HttpBody::None)
 }
 
 fn has_field(entry: &Entry, name: &str) -> bool {

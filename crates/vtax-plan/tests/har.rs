@@ -83,6 +83,75 @@ fn credentials_are_no_part_of_a_plan() {
 }
 
 #[test]
+fn keys_and_signatures_are_credentials_and_other_fields_with_such_names_are_not() {
+    let names = ["Ocp-Apim-Subscription-Key", "X-JWT-Assertion", "X-Signature", "x-functions-key"];
+    let fields = |names: &[&str], value: &str| -> Vec<serde_json::Value> {
+        names.iter().map(|name| serde_json::json!({"name": name, "value": value})).collect()
+    };
+    let mut headers = fields(&names, "hidden");
+    headers.extend(fields(&["Sec-WebSocket-Key"], "of a connection"));
+    headers.extend(fields(&["Idempotency-Key", "Accept"], "kept"));
+    let entry = |url: &str, headers: &[serde_json::Value]| {
+        serde_json::json!({
+            "startedDateTime": "2026-01-02T03:04:05Z",
+            "request": {"method": "GET", "url": url, "headers": headers},
+        })
+    };
+    let archive = serde_json::json!({"log": {"entries": [
+        entry("https://h/a?n=1&KEY=open", &headers),
+        entry("https://h/a?sig=open", &[]),
+        entry("https://h/back?code=open&state=1", &[]),
+        entry("https://h/a?keys=1&signal=2&codec=3", &[]),
+    ]}});
+    let imported = import(archive.to_string().as_bytes(), &options(false)).expect("a plan");
+    assert_eq!(
+        imported.left_out,
+        ["header fields that may hold credentials: `ocp-apim-subscription-key` of 1 request, \
+          `x-functions-key` of 1 request, `x-jwt-assertion` of 1 request, `x-signature` of 1 request"]
+    );
+    let script = script(&imported.plan);
+    let kept: Vec<&str> = script.sessions[0].steps[0].headers.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(kept, ["Idempotency-Key", "Accept"]);
+    assert_eq!(imported.warnings.len(), 1, "{:?}", imported.warnings);
+    assert!(imported.warnings[0].starts_with("a query of 3 requests may hold"), "{:?}", imported.warnings);
+}
+
+/// Such requests became some without a body, and nobody was told.
+#[test]
+fn bodies_that_an_archive_lacks_are_told() {
+    let entry = |path: &str, size: i64, posted: serde_json::Value| {
+        serde_json::json!({
+            "startedDateTime": "2026-01-02T03:04:05Z",
+            "request": {"method": "POST", "url": format!("https://h{path}"), "bodySize": size, "postData": posted},
+        })
+    };
+    let fields = serde_json::json!([{"name": "a", "value": "1"}]);
+    let archive = serde_json::json!({"log": {"entries": [
+        entry("/form", 3, serde_json::json!({"mimeType": "application/x-www-form-urlencoded", "params": fields})),
+        entry("/upload", 70_000, serde_json::Value::Null),
+        entry("/binary", 70_000, serde_json::json!({"mimeType": "image/png", "text": ""})),
+        entry("/both", 3, serde_json::json!({"text": "a=1", "params": fields})),
+        entry("/none", 0, serde_json::json!({"text": "", "params": []})),
+        entry("/unknown", -1, serde_json::Value::Null),
+        {"startedDateTime": "2026-01-02T03:04:06Z", "request": {"method": "GET", "url": "https://h/", "bodySize": null}},
+    ]}});
+    let imported = import(archive.to_string().as_bytes(), &options(false)).expect("a plan");
+    assert_eq!(
+        imported.left_out,
+        [
+            "entry 1: its body is there as a form's fields, not as text",
+            "entry 2: its body isn't in the archive",
+            "entry 3: its body isn't in the archive",
+        ]
+    );
+    let script = script(&imported.plan);
+    let steps = &script.sessions[0].steps;
+    let found: Vec<(&str, bool)> =
+        steps.iter().map(|step| (step.target.as_str(), step.body == HttpBody::None)).collect();
+    assert_eq!(found, [("/both", false), ("/none", true), ("/unknown", true), ("/", true)]);
+}
+
+#[test]
 fn logins_in_addresses_are_no_part_of_a_plan_nor_of_what_is_told() {
     let entry = |url: &str, referer: &str| {
         serde_json::json!({

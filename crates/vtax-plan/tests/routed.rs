@@ -103,8 +103,8 @@ fn bfd_is_off_or_as_close_as_is_asked() {
 #[test]
 fn a_topology_may_be_written_out() {
     let plan = ok(
-        "routed: {topology: {custom: {routers: [a, {name: b, speaks: bgp, system: 65001}], links: [{between: [a, b], \
-         rate: 10mbit}], client: a, sut: b}}}",
+        "routed: {topology: {custom: {routers: [{name: a, speaks: bgp, system: 65000}, {name: b, speaks: bgp, system: 65001}], \
+         links: [{between: [a, b], rate: 10mbit}], client: a, sut: b}}}",
     );
     let Choice::Custom(custom) = only(&plan) else { panic!("{plan:?}") };
     assert_eq!((custom.links[0].delay, custom.links[0].loss), (None, None));
@@ -155,7 +155,7 @@ fn each_slip_is_told_with_its_place() {
         (custom("routers: [a, b], client: a, sut: b"), "no link leads from `a`"),
         (
             custom("routers: [{name: a, speaks: bgp}, b], client: a, sut: b"),
-            "needs the number of its autonomous",
+            "needs the number of its autonomous system [such as `system: 65001`, a number of its own for each router; ",
         ),
         (
             custom(
@@ -183,6 +183,40 @@ fn each_slip_is_told_with_its_place() {
     .and_then(|line| line.rfind("{between"))
     .unwrap();
     assert!(nowhere.starts_with(&format!("10:{} ", column + 1)), "{nowhere}");
+}
+
+#[test]
+fn routers_and_links_that_could_not_work_are_refused() {
+    let custom = |rest: &str| errors(&format!("routed: {{topology: {{custom: {{{rest}}}}}}}")).join("\n");
+    let slips = [
+        (
+            custom(
+                "routers: [a, {name: b, speaks: bgp, system: 65001}], links: [{between: [a, b]}], client: a, sut: b",
+            ),
+            "no links whose ends both speak OSPF, or both BGP, lead from `a`",
+        ),
+        (
+            custom(
+                "routers: [{name: a, loopback: 127.0.0.1}, b], links: [{between: [a, b]}], client: a, sut: b",
+            ),
+            "`127.0.0.1` is no IPv4 address of a router",
+        ),
+        (
+            custom(
+                "routers: [a, {name: b, loopback: 255.255.255.255}], links: [{between: [a, b]}], client: a, sut: b",
+            ),
+            "`255.255.255.255` is no IPv4 address of a router",
+        ),
+        (
+            custom(
+                "routers: [a, b], links: [{between: [a, b], addresses: [10.0.1.3/30, 10.0.1.2/30]}], client: a, sut: b",
+            ),
+            "`10.0.1.3/30` is its network's broadcast address; the two ends are 10.0.1.1 and 10.0.1.2",
+        ),
+    ];
+    for (found, expected) in slips {
+        assert!(found.contains(expected), "{expected}: {found}");
+    }
 }
 
 #[test]

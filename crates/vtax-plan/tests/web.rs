@@ -222,6 +222,45 @@ fn what_the_embedded_server_always_refuses_is_told() {
     }
 }
 
+/// Every trial of such a plan failed, and `check` had nothing to say.
+#[test]
+fn what_nginx_always_refuses_is_told() {
+    let read = |service: &str, request: &str| {
+        let set = [format!("services={service}"), format!("workload={{http: {{requests: {request}}}}}")];
+        parse("p", PLAN.as_bytes(), &set)
+    };
+    let php = "{nginx: {php: true}}";
+    for (service, request, words) in [
+        ("nginx", "{target: /100b, method: POST, body: a=1}", "`nginx` answers `POST` with 405: files are"),
+        ("nginx", "{target: '/10k?a=1', method: OPTIONS}", "or use `apache`"),
+        ("nginx", "{steps: [/100b, {target: /1m, method: PUT, body: a}]}", "`nginx` answers `PUT` with 405"),
+        ("[apache, nginx]", "{target: /100b, method: POST, body: a=1}", "or use `apache`"),
+        (php, "{target: /100b, method: POST, body: a=1}", "`nginx` answers `POST` with 405"),
+        ("nginx", "{target: /page/1, method: POST, body: a=1}", "with `php: true` it would"),
+        (php, "{target: /login, method: POST, body: a=1}", "`nginx` does not serve `/login`"),
+        (php, "{target: /login, method: POST, body: a=1}", "`/page/ROWS` takes this method"),
+        ("nginx", "{target: /login, method: POST, body: a=1}", "with `php: true`, `/page/ROWS` takes"),
+        (php, "{target: /page/1, method: TRACE}", "`nginx` answers `TRACE` with 405"),
+        ("nginx", "{target: /100b, method: get}", "`nginx` answers `get` with 400"),
+    ] {
+        let told = read(service, request).err().map(|errors| errors.to_string()).unwrap_or_default();
+        assert!(told.contains(words) && told.matches("error: ").count() == 1, "{request}: {told}");
+    }
+    for (service, request) in [
+        ("nginx", "{target: /100b, method: HEAD}"),
+        ("nginx", "{target: /100b, method: POST, body: a=1, expect: {status: 405}}"),
+        ("apache", "{target: /100b, method: POST, body: a=1}"),
+        (php, "{target: '/page/1?a=1', method: POST, body: a=1}"),
+        (
+            php,
+            "{steps: [{target: /page/1, capture: {n: {regex: '[0-9]'}}}, {target: '/page/${n}', method: POST}]}",
+        ),
+    ] {
+        let read = read(service, request);
+        assert!(read.is_ok(), "{service}: {request}: {read:?}");
+    }
+}
+
 /// A plan beside these files.
 fn beside(files: &[(&str, &str)], workload: &str) -> Result<Plan, PlanErrors> {
     let folder = tempfile::tempdir().unwrap();

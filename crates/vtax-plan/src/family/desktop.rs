@@ -18,8 +18,9 @@ use crate::model::{
 const REQUESTS_OF_ONE: f64 = 25.0;
 
 /// What a desktop takes of memory, a program that draws included, beside what each of its pixels takes: TigerVNC 1.12 with a client that
-/// works. x11vnc takes 4 MiB more.
+/// works, and how much more it is where x11vnc serves it.
 const MEMORY_OF_ONE: u64 = 22 << 20;
+const MEMORY_OF_X11VNC: u64 = 4 << 20;
 const MEMORY_OF_PIXEL: u64 = 12;
 
 impl ServiceKind {
@@ -35,8 +36,12 @@ impl ServiceKind {
 /// Where the desktops of a system take more memory than it may have, so that they don't start, or only work slowly.
 pub(crate) fn too_little_memory(cell: &Cell, budget: &Budget) -> Option<String> {
     cell.services().zip(cell.environments()).find_map(|(service, environment)| {
-        let (ServiceKind::Tigervnc(options) | ServiceKind::X11vnc(options)) = &service.kind else { return None };
-        let (takes, has) = (memory(options), cell.memory_of(environment, budget));
+        let (options, more) = match &service.kind {
+            ServiceKind::Tigervnc(options) => (options, 0),
+            ServiceKind::X11vnc(options) => (options, MEMORY_OF_X11VNC),
+            _ => return None,
+        };
+        let (takes, has) = (memory(options, more), cell.memory_of(environment, budget));
         (takes > has).then(|| {
             format!(
                 "`{}`: {} desktops of {} by {} pixels take about {takes} of memory, and `{}` has {has}: fewer `sessions`, or more \
@@ -47,9 +52,10 @@ pub(crate) fn too_little_memory(cell: &Cell, budget: &Budget) -> Option<String> 
     })
 }
 
-fn memory(options: &DesktopOptions) -> Bytes {
+/// What all of them take, where each takes so much more than one of TigerVNC's.
+fn memory(options: &DesktopOptions, more: u64) -> Bytes {
     let pixels = u64::from(options.width) * u64::from(options.height);
-    let all = u64::from(options.sessions) * (MEMORY_OF_ONE + MEMORY_OF_PIXEL * pixels);
+    let all = u64::from(options.sessions) * (MEMORY_OF_ONE + more + MEMORY_OF_PIXEL * pixels);
     // Whole MiB are said.
     Bytes::from_mib(all >> 20)
 }
@@ -92,24 +98,31 @@ mod tests {
 
     #[test]
     fn desktops_that_take_more_memory_than_there_is_are_told() {
-        let plan = |sessions: u32| {
+        let plan = |server: &str, sessions: u32| {
             let text = format!(
-                "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: {{tigervnc: {{sessions: {sessions}, width: 800, \
+                "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: {{{server}: {{sessions: {sessions}, width: 800, \
                  height: 600}}}}\nworkload: {{desktop: {{}}}}\nmeasure: throughput\n"
             );
             crate::parse("t", text.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"))
         };
-        let told = |sessions| {
-            let plan = plan(sessions);
+        let told = |server, sessions| {
+            let plan = plan(server, sessions);
             too_little_memory(&plan.cells[0], &plan.budget)
         };
-        assert_eq!(told(10), None);
+        assert_eq!(told("tigervnc", 10), None);
         assert_eq!(
-            told(40).as_deref(),
+            told("tigervnc", 40).as_deref(),
             Some(
                 "`tigervnc`: 40 desktops of 800 by 600 pixels take about 1099MiB of memory, and `native` has 512MiB: fewer \
                  `sessions`, or more `budget.sut_memory`"
             )
+        );
+        // As many of TigerVNC's fit, and those of x11vnc don't: the 4 MiB that each takes more were forgotten.
+        assert_eq!((told("tigervnc", 17), told("x11vnc", 15)), (None, None));
+        let found = told("x11vnc", 17).unwrap_or_default();
+        assert!(
+            found.starts_with("`x11vnc`: 17 desktops") && found.contains("about 535MiB of memory"),
+            "{found}"
         );
     }
 }

@@ -225,7 +225,10 @@ fn router(item: &Item<RouterRaw>, report: &mut Report) -> Option<CustomRouter> {
             let what = "a router that speaks BGP needs the number of its autonomous system";
             report
                 .error(raw.speaks.span, what)
-                .help("such as `system: 65001`; equal numbers speak internal BGP");
+                .help(
+                    "such as `system: 65001`, a number of its own for each router; routers with equal numbers don't pass \
+                     on to each other what they heard from a third of that number",
+                );
             return None;
         }
     };
@@ -237,7 +240,9 @@ fn router(item: &Item<RouterRaw>, report: &mut Report) -> Option<CustomRouter> {
 }
 
 fn address(text: &Spanned<String>, report: &mut Report) -> Option<Ipv4Addr> {
-    let parsed = text.value.parse::<Ipv4Addr>().ok().filter(|a| !a.is_unspecified() && !a.is_multicast());
+    let is_any_hosts =
+        |a: &Ipv4Addr| a.is_unspecified() || a.is_multicast() || a.is_loopback() || a.is_broadcast();
+    let parsed = text.value.parse::<Ipv4Addr>().ok().filter(|address| !is_any_hosts(address));
     if parsed.is_none() {
         let shown = shorten(&text.value);
         report.error(text.span, format!("`{shown}` is no IPv4 address of a router, such as 10.0.0.1"));

@@ -136,7 +136,8 @@ const TOLD: &[(&str, &str)] = &[
     ("CONTENT_LENGTH", "$content_length"),
 ];
 
-/// Pages are PHP's, and nothing else is; its source is shown to nobody.
+/// Pages are PHP's, and nothing else is; its source is shown to nobody. Bodies may be as long as a workload's are: nginx by itself refuses
+/// those of more than 1 MiB, Apache doesn't.
 fn php(context: &EntryContext<'_>) -> String {
     let (page, root, socket) = (php::PAGE, context.path("documents"), php::socket(context));
     let told: String =
@@ -144,6 +145,7 @@ fn php(context: &EntryContext<'_>) -> String {
     format!(
         "    location = /{page} {{ return 404; }}\n\
          \x20   location ~ \"^/page/[0-9]+$\" {{\n\
+         \x20     client_max_body_size 0;\n\
          \x20     fastcgi_pass \"unix:{socket}\";\n\
          \x20     fastcgi_param SCRIPT_FILENAME \"{root}/{page}\";\n\
          {told}\
@@ -218,6 +220,7 @@ mod tests {
         let text = text(true);
         for line in [
             "    location ~ \"^/page/[0-9]+$\" {",
+            "      client_max_body_size 0;",
             "      fastcgi_pass \"unix:/run/x/php.socket\";",
             "      fastcgi_param SCRIPT_FILENAME \"/run/x/documents/page.php\";",
         ] {

@@ -323,7 +323,7 @@ fn it_starts_where_there_is_one_user_only() {
     let program = std::env::current_exe().expect("this program");
     let output = Command::new("unshare")
         .args(["-Urnmp", "--fork", "--mount-proc", "--kill-child", "sh", "-c"])
-        .arg("ip link set lo up && exec timeout 60 \"$0\" kamailio::subscribers_register --test-threads 1")
+        .arg("ip link set lo up && exec timeout 120 \"$0\" kamailio::subscribers_register --test-threads 1")
         .arg(program)
         .env(INSIDE, "1")
         .output()

@@ -187,7 +187,8 @@ fn a_start_can_be_called_off() {
         let error = RunningService::start(&own, None, &context, |_| ()).expect_err("called off");
         assert!(matches!(error, ServiceError::CalledOff { .. }), "{error}");
     });
-    assert!(begun.elapsed() < Duration::from_secs(8));
+    // Long before it would have been given up, after 20 s.
+    assert!(begun.elapsed() < Duration::from_secs(18));
     assert!(processes_below(&bench.private()).is_empty());
     bench.assert_gone(port);
 }

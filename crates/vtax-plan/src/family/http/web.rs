@@ -84,9 +84,7 @@ pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], 
                 ServiceKind::Apache(web) | ServiceKind::Nginx(web) if web.php => {
                     (FILES.contains(&path) || is_page(path), FILES_AND_PAGES)
                 }
-                ServiceKind::Apache(_) | ServiceKind::Nginx(_) if is_page(path) => {
-                    (false, "with `php: true` it would; without, it serves `/100b`, `/10k` and `/1m`")
-                }
+                ServiceKind::Apache(_) | ServiceKind::Nginx(_) if is_page(path) => (false, PAGES_NEED_PHP),
                 ServiceKind::Apache(_) | ServiceKind::Nginx(_) => {
                     (FILES.contains(&path), "it serves `/100b`, `/10k` and `/1m`")
                 }
@@ -119,29 +117,69 @@ fn check_version(version: Span, services: &[Named<Service>], report: &mut Report
     }
 }
 
-/// Reports requests that vtax's own server refuses whatever their target is: it takes GET and HEAD alone, and no bodies.
+/// Reports requests that a server of the catalogue refuses for their method or their body.
 fn check_taken(http: &HttpWorkloadRaw, services: &[Named<Service>], report: &mut Report) {
-    let is_own = |service: &&Named<Service>| {
-        service.variants.0.first().is_some_and(|first| matches!(first.value.kind, ServiceKind::Http(_)))
-    };
-    for service in services.iter().filter(is_own) {
-        let name = &service.name;
+    for service in services {
+        let Some(first) = service.variants.0.first() else { continue };
         // How WebSockets are opened is checked by itself.
         for request in requests(http).filter(|request| !request.websocket) {
-            let method = &request.method.value;
-            if method != "GET" && method != "HEAD" {
-                let message =
-                    format!("`{name}` answers `{}` with 405: it takes GET and HEAD", shorten(method));
-                report
-                    .error(request.method.span, message)
-                    .help("expect that (`expect: {status: 405}`), or use a service of your own (`command`)");
-            } else if let Some(body) = request.body {
-                report
-                    .error(body, format!("`{name}` takes no bodies: it answers them with 413"))
-                    .help("expect that (`expect: {status: 413}`), or use a service of your own (`command`)");
+            match &first.value.kind {
+                ServiceKind::Http(_) => check_taken_by_own(&service.name, &request, report),
+                ServiceKind::Nginx(web) => check_taken_by_nginx(&service.name, web.php, &request, report),
+                _ => {}
             }
         }
     }
+}
+
+/// vtax's own server takes GET and HEAD alone, and no bodies, whatever the target is.
+fn check_taken_by_own(name: &str, request: &Request<'_>, report: &mut Report) {
+    let method = &request.method.value;
+    if method != "GET" && method != "HEAD" {
+        let message = format!("`{name}` answers `{}` with 405: it takes GET and HEAD", shorten(method));
+        report
+            .error(request.method.span, message)
+            .help("expect that (`expect: {status: 405}`), or use a service of your own (`command`)");
+    } else if let Some(body) = request.body {
+        report
+            .error(body, format!("`{name}` takes no bodies: it answers them with 413"))
+            .help("expect that (`expect: {status: 413}`), or use a service of your own (`command`)");
+    }
+}
+
+/// nginx gives files to GET and HEAD alone; pages of PHP take any method but TRACE, which it answers itself. A target with a
+/// captured value may be either.
+fn check_taken_by_nginx(name: &str, php: bool, request: &Request<'_>, report: &mut Report) {
+    let (method, target) = (request.method.value.as_str(), request.target.value.as_str());
+    let path = target.split('?').next().unwrap_or_default();
+    let unknown = target.contains("${") || !is_origin_form(target);
+    if matches!(method, "GET" | "HEAD") || unknown || (php && is_page(path) && method != "TRACE") {
+        return;
+    }
+    if !method.bytes().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'-')) {
+        let message = format!("`{name}` answers `{}` with 400: a method is in capitals", shorten(method));
+        report.error(request.method.span, message).help("methods of HTTP are such as `POST`: case matters");
+        return;
+    }
+    // It looks for the file first.
+    if method == "POST" && !FILES.contains(&path) {
+        let message = format!("`{name}` does not serve `{}`", shorten(target));
+        let help = match (php, is_page(path)) {
+            (true, _) => "`/page/ROWS` takes this method; files are taken by GET and HEAD",
+            (false, true) => PAGES_NEED_PHP,
+            (false, false) => "files are taken by GET and HEAD; with `php: true`, `/page/ROWS` takes this method",
+        };
+        report.error(request.target.span, message).help(help);
+        return;
+    }
+    let message = format!("`{name}` answers `{}` with 405: files are taken by GET and HEAD", shorten(method));
+    // Apache takes these two for files as well.
+    let help = if matches!(method, "POST" | "OPTIONS") {
+        "expect that (`expect: {status: 405}`), or use `apache`"
+    } else {
+        "expect that (`expect: {status: 405}`), or use a service of your own (`command`)"
+    };
+    report.error(request.method.span, message).help(help);
 }
 
 /// A request as written, alone or in a session.
@@ -222,6 +260,8 @@ const ECHO: &str = "/echo";
 
 const FILES_AND_PAGES: &str =
     "it serves `/100b`, `/10k`, `/1m` and `/page/ROWS`, ROWS up to 100000, in plain digits";
+
+const PAGES_NEED_PHP: &str = "with `php: true` it would; without, it serves `/100b`, `/10k` and `/1m`";
 
 const EMBEDDED_DOCUMENTS: &str =
     "it serves `/bytes/N`, N up to 67108864, and `/page/ROWS`, ROWS up to 100000, in plain digits";
