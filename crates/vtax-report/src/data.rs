@@ -343,7 +343,13 @@ impl RunData {
     /// `tcg` or `kvm` where a cell's figures are a virtual machine's: its own, its client's, or that of the routers on its
     /// path; from its trials or, for an environment, from provenance.
     pub(crate) fn accelerator(&self, cell: &Cell) -> Option<String> {
-        let of_trials = self.trials.iter().filter(|t| t.cell == cell.id).find_map(|t| t.accelerator.clone());
+        let of = |measured: bool| {
+            let mut trials =
+                self.trials.iter().filter(|t| t.cell == cell.id && t.finding().is_some() == measured);
+            trials.find_map(|t| t.accelerator.clone())
+        };
+        // What nothing came of may have been tried with another.
+        let of_trials = of(true).or_else(|| of(false));
         let of_host = || self.provenance.accelerator.as_ref().map(|a| a.kind.clone());
         let is_guest = matches!(cell.environment.kind, EnvironmentKind::Vm(_));
         of_trials.or_else(|| is_guest.then(of_host).flatten())

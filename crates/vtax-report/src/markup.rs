@@ -94,6 +94,49 @@ impl Markup {
         self.0.split(start).skip(1).map(move |rest| plain(rest.split(end).next().unwrap_or_default()))
     }
 
+    /// True where it begins so.
+    pub(crate) fn begins_with(&self, start: &str) -> bool {
+        self.0.starts_with(start)
+    }
+
+    /// Of a table: says at each cell (`data-label`) what its column is called. What a row begins with, a cell over several columns and one
+    /// of a column without a name get none.
+    pub(crate) fn label_cells(&mut self, columns: &[String]) {
+        let Some((head, body)) = self.0.split_once("<tbody>") else { return };
+        let mut out = format!("{head}<tbody>");
+        // Before which row no other cell is in a column: one from above reaches to there.
+        let mut free = vec![0; columns.len()];
+        let (mut row, mut column) = (0, 0);
+        // In texts and attributes there is none of these.
+        for (i, part) in body.split('<').enumerate() {
+            if i > 0 {
+                out.push('<');
+            }
+            let tag = part.split([' ', '>']).next().unwrap_or_default();
+            out.push_str(tag);
+            match tag {
+                "tr" => (row, column) = (row + 1, 0),
+                "td" | "th" => {
+                    while free.get(column).is_some_and(|free| *free > row) {
+                        column += 1;
+                    }
+                    let (across, down) = (span(part, " colspan=\""), span(part, " rowspan=\""));
+                    free.iter_mut().skip(column).take(across).for_each(|free| *free = row + down);
+                    let name = columns.get(column).filter(|name| !name.is_empty());
+                    if let Some(name) = name.filter(|_| tag == "td" && across == 1) {
+                        out.push_str(" data-label=\"");
+                        escape(name, &mut out);
+                        out.push('"');
+                    }
+                    column += across;
+                }
+                _ => {}
+            }
+            out.push_str(&part[tag.len()..]);
+        }
+        self.0 = out;
+    }
+
     /// The piece as text.
     #[must_use]
     pub fn into_string(self) -> String {
@@ -113,6 +156,13 @@ impl Markup {
         self.0.push_str(end);
         self
     }
+}
+
+/// Over how many columns or rows the cell reaches whose tag this begins with, as that attribute says.
+fn span(cell: &str, attribute: &str) -> usize {
+    let attributes = cell.split('>').next().unwrap_or_default();
+    let said = attributes.split_once(attribute).and_then(|(_, value)| value.split('"').next()?.parse().ok());
+    said.unwrap_or(1)
 }
 
 /// The text of markup that begins within a tag.
@@ -157,6 +207,30 @@ mod tests {
         let mut m = Markup::new();
         m.element("p", &[], "try `a <b>` or `c`, it's a `").element("pre", &[], "`d`");
         let expected = "<p>try <code>a &lt;b&gt;</code> or <code>c</code>, it&#39;s a `</p><pre>`d`</pre>";
+        assert_eq!(m.into_string(), expected);
+    }
+
+    #[test]
+    fn cells_say_what_their_columns_are_called() {
+        let columns = ["Claim", "Verdict", "", "\"95 %\" <b>"].map(str::to_owned);
+        let mut m = Markup::new();
+        m.open("table", &[]).open("tbody", &[]).open("tr", &[]);
+        m.element("th", &[("rowspan", "2")], "a").element("td", &[("class", "x"), ("rowspan", "2")], "held");
+        m.element("td", &[], "1").element("td", &[], "td 2").close("tr").open("tr", &[]);
+        m.element("td", &[], "3")
+            .open("td", &[])
+            .element("b", &[], "4")
+            .close("td")
+            .close("tr")
+            .open("tr", &[]);
+        m.element("th", &[], "b").element("td", &[("colspan", "3")], "none").close("tr");
+        m.close("tbody").close("table").label_cells(&columns);
+        let label = "data-label=\"&quot;95 %&quot; &lt;b&gt;\"";
+        let expected = format!(
+            "<table><tbody><tr><th rowspan=\"2\">a</th><td data-label=\"Verdict\" class=\"x\" rowspan=\"2\">held</td>\
+             <td>1</td><td {label}>td 2</td></tr><tr><td>3</td><td {label}><b>4</b></td></tr>\
+             <tr><th>b</th><td colspan=\"3\">none</td></tr></tbody></table>"
+        );
         assert_eq!(m.into_string(), expected);
     }
 

@@ -4,6 +4,9 @@ use rust_xlsxwriter::{Format, Worksheet, XlsxError};
 
 use crate::sheet::{header, text as limited};
 
+/// The most rows that a sheet has room for below its head.
+const MOST_ROWS: usize = (1 << 20) - 1;
+
 /// Rows under named columns; units are in the columns' names or in a column of their own.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -92,21 +95,26 @@ impl Table {
         writer.into_inner().unwrap_or_default()
     }
 
-    /// Fills a sheet.
+    /// Fills a sheet, with the first rows where it has no room for all.
     ///
     /// # Errors
     ///
     /// The library's, where the sheet can't hold the table.
     pub(crate) fn write_to(&self, sheet: &mut Worksheet) -> Result<(), XlsxError> {
+        self.write_first(MOST_ROWS, sheet)
+    }
+
+    /// Fills a sheet with so many rows at most.
+    fn write_first(&self, most: usize, sheet: &mut Worksheet) -> Result<(), XlsxError> {
+        let rows = &self.rows[..self.rows.len().min(most)];
         let date = Format::new().set_num_format("yyyy-mm-dd hh:mm:ss.000");
         for (column, name) in (0u16..).zip(&self.columns) {
-            let dates =
-                self.rows.iter().any(|row| matches!(row.get(usize::from(column)), Some(Cell::Moment(_))));
+            let dates = rows.iter().any(|row| matches!(row.get(usize::from(column)), Some(Cell::Moment(_))));
             // A date isn't a number of milliseconds.
             let name = if dates { name.replace("_unix_ms", "_utc") } else { name.clone() };
             sheet.write_string_with_format(0, column, limited(&name), &header())?;
         }
-        for (row, cells) in (1u32..).zip(&self.rows) {
+        for (row, cells) in (1u32..).zip(rows) {
             for (column, cell) in (0u16..).zip(cells) {
                 match (cell, in_workbook(cell)) {
                     (Cell::Moment(at), _) => sheet.write_number_with_format(row, column, days(*at), &date)?,
@@ -121,7 +129,7 @@ impl Table {
         }
         sheet.set_freeze_panes(1, 0)?;
         let last = u16::try_from(self.columns.len().saturating_sub(1)).unwrap_or(u16::MAX);
-        sheet.autofilter(0, 0, u32::try_from(self.rows.len()).unwrap_or(u32::MAX), last)?;
+        sheet.autofilter(0, 0, u32::try_from(rows.len()).unwrap_or(u32::MAX), last)?;
         sheet.autofit();
         Ok(())
     }
@@ -199,6 +207,27 @@ mod tests {
     fn only_numbers_are_numbers_in_a_workbook() {
         let found = [text("4"), number(4.0), Cell::Fact("4".to_owned()), Cell::Fact("4 s".to_owned())];
         assert_eq!(found.map(|cell| in_workbook(&cell)), [None, Some(4.0), Some(4.0), None]);
+    }
+
+    /// A row too many cost the whole workbook, and the files with it.
+    #[test]
+    fn a_sheet_holds_as_many_rows_as_it_has_room_for() {
+        let mut table = Table::new("t", "T", "a");
+        for value in 0..5u32 {
+            table.push([number(value)]);
+        }
+        let mut book = rust_xlsxwriter::Workbook::new();
+        table.write_first(3, book.add_worksheet()).unwrap();
+        let mut book = zip::ZipArchive::new(std::io::Cursor::new(book.save_to_buffer().unwrap())).unwrap();
+        let sheet = std::io::read_to_string(book.by_name("xl/worksheets/sheet1.xml").unwrap()).unwrap();
+        assert!(sheet.contains("<c r=\"A4\"") && !sheet.contains("<c r=\"A5\""), "{sheet}");
+        assert!(sheet.contains("<autoFilter ref=\"A1:A4\""), "{sheet}");
+        assert_eq!(String::from_utf8(table.csv()).unwrap(), "a\r\n0\r\n1\r\n2\r\n3\r\n4\r\n");
+        // The last that the library takes.
+        let last = u32::try_from(MOST_ROWS).unwrap();
+        let mut sheet = Worksheet::new();
+        assert!(sheet.write_number(last, 0, 1.0).is_ok());
+        assert!(sheet.write_number(last + 1, 0, 1.0).is_err());
     }
 
     #[test]

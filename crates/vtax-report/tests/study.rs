@@ -72,6 +72,10 @@ fn figures_are_those_of_the_summary() {
             let figure = &cell.figures[&(summed.measure.clone(), metric.clone())];
             assert_eq!((&figure.values, figure.at_least), (&found.values, found.at_least), "{metric}");
             assert_eq!((figure.rounds.len(), &figure.unit), (figure.values.len(), &found.unit), "{metric}");
+            // Ratios are of the middles of brackets, and only a `doc` is the lower end of one.
+            assert_eq!(figure.for_ratios.len(), figure.values.len(), "{metric}");
+            let middles = figure.for_ratios.iter().zip(&figure.values).any(|(middle, value)| middle > value);
+            assert_eq!(middles, metric == "doc", "{metric}");
             compared += 1;
         }
     }

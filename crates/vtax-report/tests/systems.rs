@@ -50,6 +50,44 @@ fn the_knee_is_found_and_what_it_was_made_of_is_said() {
     );
 }
 
+const FTP: &str = "
+vtax: 1
+name: ftp
+baseline: native
+environments: native
+services: ftp
+workload: ftp
+measure: throughput
+";
+
+/// The study printed figures of web servers alone, and runs of FTP were shown beside them.
+#[test]
+fn tables_of_web_servers_are_not_beside_ftp() {
+    let directory = tempfile::tempdir().unwrap();
+    let web = create(&directory.path().join("web")).unwrap();
+    let ftp = vtax_plan::parse("ftp", FTP.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+    let mut plan = web.plan().unwrap();
+    for cell in &mut plan.cells {
+        cell.workload = ftp.cells[0].workload.clone();
+    }
+    let provenance = web.provenance().unwrap();
+    let mut run = RunDir::create(directory.path().join("ftp"), &plan, &provenance).unwrap();
+    for line in fs::read_to_string(web.path().join("journal.jsonl")).unwrap().lines() {
+        if let JournalEntry::TrialEnded(record) = serde_json::from_str(line).unwrap() {
+            let trial = run.begin_trial(&record.cell, &record.measure, record.repetition).unwrap();
+            run.finish_trial(trial, *record).unwrap();
+        }
+    }
+    run.completed().unwrap();
+    write_all(run.run()).unwrap();
+    let page = fs::read_to_string(run.run().path().join("report.html")).unwrap();
+    let start = page.find("id=\"consolidation-study\"").expect("what the study says of FTP");
+    let section = &page[start..start + page[start..].find("</section>").unwrap()];
+    assert!(section.contains("Tables VI and VII (FTP with curl-loader"), "{section}");
+    assert!(!section.contains("<table") && !section.contains("httperf"), "{section}");
+    assert!(page.contains("the knee lies between 2 and 3 systems"), "the run's own figures are there");
+}
+
 /// Percentiles that lie among what had no answer are bounds, and files say so as the page does.
 #[test]
 fn bounds_are_told_as_such_in_files() {

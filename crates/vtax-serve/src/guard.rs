@@ -34,6 +34,9 @@ const OWN: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-
 pub(crate) const FOREIGN: &str = "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; \
                                   script-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'";
 
+/// The header by which a page has no window in common with pages of others.
+const OPENER_POLICY: &str = "cross-origin-opener-policy";
+
 /// What is known of requests that may pass.
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -245,14 +248,17 @@ pub(crate) async fn guard(State(app): State<Shared>, request: Request, next: Nex
         Admission::No(refusal) => refusal.into_response(),
     };
     let headers = response.headers_mut();
-    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(OWN));
+    let policy = headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(OWN));
+    // A page can't both be in a sandbox and have a policy for its opener: by the standard of HTML a browser then shows a network error.
+    if *policy != FOREIGN {
+        headers.insert(HeaderName::from_static(OPENER_POLICY), HeaderValue::from_static("same-origin"));
+    }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     for (name, value) in [
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),
         // With `no-referrer` browsers would say of their own forms that they come from nowhere.
         (REFERRER_POLICY, "same-origin"),
-        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));

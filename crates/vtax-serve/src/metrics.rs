@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use vtax_store::LiveReader;
-use vtax_store::summary::{Comparison, Summary, Verdict};
+use vtax_store::summary::{Comparison, Verdict};
 
 use crate::app::App;
 use crate::index::{Entry, RunState};
@@ -168,27 +168,46 @@ fn progress(app: &App, out: &mut Text, running: &[&Entry]) {
     }
 }
 
-/// A figure of a comparison, where it has it.
-type Gauge = fn(&Comparison) -> Option<f64>;
+/// What is told of a comparison. A summary is large, and those of many runs are read for one answer.
+#[derive(Debug, PartialEq)]
+struct Told {
+    cell: String,
+    measure: String,
+    metric: String,
+    /// In the order of [`TAXES`], where they are known.
+    values: [Option<f64>; 3],
+}
+
+/// The families of a comparison's figures, and what each is.
+const TAXES: [(&str, &str); 3] = [
+    ("vtax_tax", "Cost over the baseline, above 1 where it is worse."),
+    ("vtax_tax_low", "Low end of its 95 % interval."),
+    ("vtax_tax_high", "High end of its 95 % interval."),
+];
+
+/// As much of a run's comparisons as is told.
+fn told(comparisons: Vec<Comparison>) -> Vec<Told> {
+    let kept = |c: Comparison| {
+        let (low, high) = c.interval.unzip();
+        let values = [c.tax, low, high].map(|value| value.filter(|v| v.is_finite()));
+        Told { cell: c.cell, measure: c.measure, metric: c.metric, values }
+    };
+    comparisons.into_iter().take(COMPARISONS).map(kept).collect()
+}
 
 /// The taxes of the newest complete runs that have a summary.
 fn taxes(app: &App, out: &mut Text, runs: &[&Entry]) {
-    let summaries: Vec<(&Entry, Summary)> = runs
+    let kept: Vec<(&Entry, Vec<Told>)> = runs
         .iter()
         .take(RUNS)
-        .filter_map(|entry| Some((*entry, app.index.run(entry).ok()?.summary().ok()?)))
+        .filter_map(|entry| Some((*entry, told(app.index.run(entry).ok()?.summary().ok()?.comparisons))))
         .collect();
-    let gauges: [(&str, &str, Gauge); 3] = [
-        ("vtax_tax", "Cost over the baseline, above 1 where it is worse.", |c| c.tax),
-        ("vtax_tax_low", "Low end of its 95 % interval.", |c| c.interval.map(|i| i.0)),
-        ("vtax_tax_high", "High end of its 95 % interval.", |c| c.interval.map(|i| i.1)),
-    ];
-    for (name, help, value) in gauges {
+    for (i, (name, help)) in TAXES.into_iter().enumerate() {
         out.family(name, "gauge", help);
-        for (entry, summary) in &summaries {
+        for (entry, comparisons) in &kept {
             let id = entry.id.to_string();
-            for c in summary.comparisons.iter().take(COMPARISONS) {
-                let Some(value) = value(c).filter(|v| v.is_finite()) else { continue };
+            for c in comparisons {
+                let Some(value) = c.values[i] else { continue };
                 let labels = [
                     ("run", id.as_str()),
                     ("plan", entry.plan()),
@@ -206,6 +225,17 @@ fn taxes(app: &App, out: &mut Text, runs: &[&Entry]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_comparison_only_what_is_told_is_kept() {
+        let interval = Some((0.9, f64::INFINITY));
+        let one = Comparison { cell: "vm".to_owned(), tax: Some(1.5), interval, ..Comparison::default() };
+        let kept = told(vec![one; COMPARISONS + 1]);
+        assert_eq!(kept.len(), COMPARISONS);
+        let values = [Some(1.5), Some(0.9), None];
+        let (measure, metric) = (String::new(), String::new());
+        assert_eq!(kept[0], Told { cell: "vm".to_owned(), measure, metric, values });
+    }
 
     #[test]
     fn labels_cannot_break_out() {

@@ -84,6 +84,10 @@ fn every_answer_says_what_may_be_done_with_it() {
         assert_eq!(answer.header("cache-control"), Some("no-store"));
         assert_eq!(answer.header("referrer-policy"), Some("same-origin"));
         assert_eq!(answer.header("access-control-allow-origin"), None);
+        assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"));
+        // With a sandbox it would be a network error.
+        let opener = (!policy.starts_with("sandbox")).then_some("same-origin");
+        assert_eq!(answer.header("cross-origin-opener-policy"), opener, "{path}");
     }
 }
 

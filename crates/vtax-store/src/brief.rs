@@ -181,8 +181,8 @@ struct Named {
 }
 
 impl RunBrief {
-    /// Reads the run in this directory, in brief. What a summary says counts as long as trials that came later
-    /// have no summary yet.
+    /// Reads the run in this directory, in brief. What a summary judged counts as long as trials that came later
+    /// have no summary yet; trials are those of the journal until the run is complete.
     ///
     /// # Errors
     ///
@@ -192,8 +192,16 @@ impl RunBrief {
         let path = run.join("provenance.json");
         let origin: Origin = parse(&path, &files::read_text(&path, SMALL)?)?;
         let path = run.join("summary.json");
+        let complete = tail::ends_completed(&run.join("journal.jsonl"));
         let judged = match path.exists() {
-            true => parse::<Judged>(&path, &files::read_text(&path, SUMMARY)?)?,
+            true => {
+                let mut judged = parse::<Judged>(&path, &files::read_text(&path, SUMMARY)?)?;
+                // A run that was resumed has trials that its summary doesn't know.
+                if !complete {
+                    judged.trials = trials_so_far(run)?;
+                }
+                judged
+            }
             false => judged_so_far(run)?,
         };
         let mut verdicts = VerdictCounts::default();
@@ -213,7 +221,7 @@ impl RunBrief {
             vtax: shortened(&origin.vtax_version, NAME),
             started_unix_ms: origin.started_unix_ms,
             ended_unix_ms: origin.ended_unix_ms,
-            complete: tail::ends_completed(&run.join("journal.jsonl")),
+            complete,
             headline: shortened(&judged.headline, HEADLINE),
             verdicts,
             trials: count(judged.trials.len()),
@@ -227,18 +235,23 @@ fn judged_so_far(run: &Path) -> Result<Judged, StoreError> {
     let path = run.join("plan.yaml");
     let text = files::read_text(&path, SMALL)?;
     let named: Named = from_yaml(&text).map_err(|e| damaged(&path, &e))?;
-    let mut judged = Judged { plan: named.name, ..Judged::default() };
+    Ok(Judged { plan: named.name, trials: trials_so_far(run)?, ..Judged::default() })
+}
+
+/// The trials of the journal.
+fn trials_so_far(run: &Path) -> Result<Vec<OneTrial>, StoreError> {
+    let mut trials = Vec::new();
     let mut journal = JournalTail::after(run, 0);
     let mut pairs = Pairs::default();
     let counted = |trial: TrialRecord| OneTrial { valid: trial.validity == Validity::Valid };
     loop {
         let lines = journal.read()?;
         if lines.is_empty() {
-            judged.trials.extend(pairs.end().map(counted));
-            return Ok(judged);
+            trials.extend(pairs.end().map(counted));
+            return Ok(trials);
         }
         for line in lines.into_iter().filter(|line| line.event == "trial-ended") {
-            judged.trials.extend(pairs.take(trial_of(line)).into_iter().map(counted));
+            trials.extend(pairs.take(trial_of(line)).into_iter().map(counted));
         }
     }
 }
@@ -279,8 +292,9 @@ mod tests {
             r#"{"run_id":"ab","host":{"name":"box"},"started_unix_ms":5,"facts":{"tags":"a, b,,"}}"#,
         );
         write(run, "plan.yaml", "version: 1\nname: quick\ncells: []\n");
-        let ended = r#"{"event":"trial-ended","index":0,"cell":"c","validity":{"validity":"valid"}}"#;
-        write(run, "journal.jsonl", &format!("{{\"event\":\"opened\",\"version\":3}}\n{ended}\n"));
+        let journal = "{\"event\":\"opened\",\"version\":3}\n\
+            {\"event\":\"trial-ended\",\"index\":0,\"cell\":\"c\",\"validity\":{\"validity\":\"valid\"}}\n";
+        write(run, "journal.jsonl", journal);
         let stamp = RunStamp::of(run).unwrap();
         let brief = RunBrief::read(run).unwrap();
         assert_eq!(
@@ -294,9 +308,34 @@ mod tests {
         write(run, "summary.json", &summary.replace("HEAD", &"x".repeat(1000)));
         assert!(!stamp.has_summary() && RunStamp::of(run).unwrap().has_summary());
         assert_ne!(RunStamp::of(run), Some(stamp));
+        write(run, "journal.jsonl", &format!("{journal}{{\"event\":\"completed\"}}\n"));
         let brief = RunBrief::read(run).unwrap();
         assert_eq!((brief.verdicts.worse, brief.verdicts.of(Verdict::Inconclusive)), (1, 1));
         assert_eq!((brief.trials, brief.valid, brief.headline.chars().count()), (2, 1, HEADLINE));
+    }
+
+    /// They stood still from the resumption to the end.
+    #[test]
+    fn the_trials_of_a_resumed_run_are_those_of_its_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path();
+        write(run, "provenance.json", "{}");
+        let summary = r#"{"plan":"quick","headline":"so far","comparisons":[{"verdict":"worse"}],"trials":[{"valid":true}]}"#;
+        write(run, "summary.json", summary);
+        let ended = |index: u32| {
+            format!(
+                "{{\"event\":\"trial-ended\",\"index\":{index},\"validity\":{{\"validity\":\"valid\"}}}}\n"
+            )
+        };
+        let mut journal = format!("{{\"event\":\"opened\",\"version\":3}}\n{}", ended(0));
+        for (index, trials) in [(1, 2), (2, 3)] {
+            journal.push_str(&ended(index));
+            write(run, "journal.jsonl", &journal);
+            let brief = RunBrief::read(run).unwrap();
+            assert!(!brief.complete);
+            assert_eq!((brief.trials, brief.valid, brief.verdicts.worse), (trials, trials, 1));
+            assert_eq!((brief.plan.as_str(), brief.headline.as_str()), ("quick", "so far"));
+        }
     }
 
     /// A run that is copied, or whose files are made readable, isn't what it was while it couldn't be read.

@@ -27,7 +27,9 @@ pub const JOURNAL_VERSION: u32 = 3;
 /// 7: notes that foretell what a run will tell (`forecast_of`).
 /// 8: what probes between routers lost before anything was done (`before`).
 /// 9: whether clients saw an outage after a fault (`outage`).
-pub const JOURNAL_MINOR: u32 = 9;
+/// 10: what came within the recorded time (`bytes_in_time`, `replies_in_time`), what a server of transactions sent
+/// again (`server_again`).
+pub const JOURNAL_MINOR: u32 = 10;
 
 /// Longest line read. A trial's line holds histograms, tens of KiB in practice, and of desktops a picture, some 100 KiB.
 pub(crate) const LINE_LIMIT: u64 = 16 << 20;

@@ -142,3 +142,48 @@ fn read_latencies(path: &Path, column: &mut ColumnReader, into: &mut Vec<u64>) -
     into.extend(wide.iter().map(|l| l.cast_unsigned()));
     Ok(n)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What takes the least room of all that vtax writes: several groups of requests that are all alike.
+    #[test]
+    fn requests_that_are_all_alike_are_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("samples.parquet");
+        let sample = Sample { start_ns: 7, latency_ns: 9, outcome: 0 };
+        let mut writer = SampleWriter::create(path.clone()).unwrap();
+        writer.append(&vec![sample; GROUP + 1]).unwrap();
+        writer.finish().unwrap();
+        let mut alike = 0;
+        let each = |found: Sample| alike += u64::from(found == sample);
+        let total = read_samples(File::open(&path).unwrap(), &path, each).unwrap();
+        assert_eq!((total, alike), (GROUP as u64 + 1, GROUP as u64 + 1));
+    }
+
+    #[test]
+    fn a_small_file_with_rows_without_an_end_is_refused() {
+        const ROWS: usize = 1 << 18;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("samples.parquet");
+        // In each column one page, and in that one run.
+        let properties = parquet_file::properties(SAMPLES_VERSION).set_data_page_row_count_limit(ROWS + 1);
+        let mut file = Writer::create(path.clone(), SCHEMA, properties.build()).unwrap();
+        let (wide, narrow) = (vec![0i64; ROWS], vec![0i32; ROWS]);
+        file.row_group(|_, writer| {
+            match writer {
+                ColumnWriter::Int64ColumnWriter(w) => w.write_batch(&wide, None, None)?,
+                ColumnWriter::Int32ColumnWriter(w) => w.write_batch(&narrow, None, None)?,
+                _ => unreachable!("the schema has only integers"),
+            };
+            Ok(())
+        })
+        .unwrap();
+        file.finish().unwrap();
+        assert!(std::fs::metadata(&path).unwrap().len() < 4096);
+        let mut seen = 0;
+        let error = read_samples(File::open(&path).unwrap(), &path, |_| seen += 1).unwrap_err().to_string();
+        assert!(error.contains("more rows than vtax puts") && seen == 0, "{seen}: {error}");
+    }
+}

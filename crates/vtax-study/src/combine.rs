@@ -19,6 +19,11 @@ impl Range {
         Self { low: ratio, high: ratio }
     }
 
+    /// One of which nothing is known.
+    pub(crate) fn unknown() -> Self {
+        Self { low: 0.0, high: f64::INFINITY }
+    }
+
     /// The other way round.
     pub(crate) fn inverse(self) -> Self {
         Self { low: 1.0 / self.high, high: 1.0 / self.low }
@@ -232,6 +237,19 @@ mod tests {
         assert_eq!(all([Held, CantTell, Contradicted]), Contradicted);
         assert_eq!(all([Held, Held]), Held);
         assert_eq!(all([CantRun, Contradicted]), CantRun);
+    }
+
+    #[test]
+    fn what_is_not_known_decides_nothing() {
+        let unknown = Range::unknown();
+        assert_eq!(unknown.inverse(), unknown);
+        assert_eq!((higher(unknown, 0.1), equal(unknown, 0.1)), (Word::CantTell, Word::CantTell));
+        assert_eq!(rising(&[unknown], unknown, 0.1), Word::CantTell);
+        assert_eq!(levels_off(&[unknown], 0.1), Word::CantTell);
+        assert_eq!(knee(&[unknown, unknown], 0, 0.1), Word::CantTell);
+        // Another step is certainly larger than the one that is claimed.
+        let known = [unknown, Range::exact(1.3), Range::exact(2.0)];
+        assert_eq!(knee(&known, 1, 0.1), Word::Contradicted);
     }
 
     fn ranges() -> impl Strategy<Value = Range> {

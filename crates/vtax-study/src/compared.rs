@@ -96,7 +96,9 @@ pub(crate) fn alone(side: &Side, attempts: Option<f64>, manner: Manner<'_>) -> R
             let found = found.ok_or_else(|| Open::CantTell("a value isn't a number".to_owned()))?;
             let interval = found.interval.ok_or_else(|| too_few(figure.values.len()))?;
             let share = |value: f64| value / divide / attempts.unwrap_or(1.0);
-            let (center, interval) = (share(found.center), (share(interval.0), share(interval.1)));
+            // Of a lower bound the other end is open.
+            let high = if figure.at_least { SHARE.1 } else { share(interval.1) };
+            let (center, interval) = (share(found.center), (share(interval.0), high));
             let found = Estimate { center, interval: Some(interval) }.within(SHARE);
             Ok(Compared { ratio: found.center, interval: found.interval })
         }
@@ -141,13 +143,17 @@ fn mean(side: &Side, trials: usize) -> Result<f64, Open> {
 /// With an interval over trials, at a level that allows for the other comparisons of the claim.
 fn properly(a: &Side, b: &Side, manner: Manner<'_>) -> Result<Compared, Open> {
     let ((a, a_of), (b, b_of)) = (a.ours.clone()?, b.ours.clone()?);
-    let scaled = |figure: &Figure, of: f64| -> Vec<f64> { figure.values.iter().map(|v| v / of).collect() };
+    let scaled =
+        |figure: &Figure, of: f64| -> Vec<f64> { figure.for_ratios.iter().map(|v| v / of).collect() };
     let (av, bv) = (scaled(&a, a_of), scaled(&b, b_of));
     // `Lower` makes it the first over the second, whichever way the metric is better.
     let found = tax(&group(&av, &a), &group(&bv, &b), Direction::Lower, manner.experiment.seed);
     let level = ALPHA / manner.comparisons.max(1) as f64;
     let ratio = match found {
         Ok(ratio) => ratio,
+        Err(NoRatio::NotPositive) if may_be_more(&a) || may_be_more(&b) => {
+            return Err(Open::CantTell("some zeros are only lower bounds".to_owned()));
+        }
         Err(NoRatio::NotPositive) => return with_nothing(&av, &bv, level),
         Err(none) => return Err(Open::CantTell(none.to_string())),
     };
@@ -169,6 +175,11 @@ fn properly(a: &Side, b: &Side, manner: Manner<'_>) -> Result<Compared, Open> {
 
 fn group<'a>(values: &'a [f64], figure: &'a Figure) -> Group<'a> {
     Group { values, rounds: &figure.rounds, resolution: figure.resolution, censored: figure.at_least }
+}
+
+/// Whether a zero among them needn't be one.
+fn may_be_more(figure: &Figure) -> bool {
+    figure.at_least && figure.values.iter().any(|value| *value <= 0.0)
 }
 
 /// Where values are zero: it is told only where one side has nothing in every trial and the other something in every trial, and
@@ -209,6 +220,57 @@ fn apart_by_chance(n: usize, m: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn figure(values: &[f64]) -> Figure {
+        let rounds = (0..).take(values.len()).collect();
+        Figure { values: values.to_vec(), for_ratios: values.to_vec(), rounds, ..Figure::default() }
+    }
+
+    fn side(figure: Figure) -> Side {
+        Side { study: None, ours: Ok((figure, 1.0)) }
+    }
+
+    fn manner(way: Way, experiment: &Experiment) -> Manner<'_> {
+        Manner { way, trials: 3, comparisons: 1, experiment }
+    }
+
+    /// 100 over 30 in steps of 10 is 3.3 by the lower ends of its brackets, and 3.0 by their middles.
+    #[test]
+    fn ratios_are_of_the_middles_of_brackets_and_means_of_what_was_published() {
+        let experiment = Experiment::default();
+        let of = |value: f64, middles: [f64; 3]| {
+            side(Figure { for_ratios: middles.to_vec(), ..figure(&[value; 3]) })
+        };
+        let (a, b) = (of(100.0, [104.0, 105.0, 106.0]), of(30.0, [34.9, 35.0, 35.1]));
+        let ratio = |way| over(&a, &b, manner(way, &experiment)).unwrap().ratio;
+        assert!((ratio(Way::Properly) - 3.0).abs() < 1e-3, "{}", ratio(Way::Properly));
+        assert!((ratio(Way::AsPublished) - 100.0 / 30.0).abs() < 1e-9, "{}", ratio(Way::AsPublished));
+    }
+
+    #[test]
+    fn the_share_of_a_lower_bound_has_an_open_end() {
+        let experiment = Experiment::default();
+        let interval = |at_least| {
+            let side = side(Figure { at_least, ..figure(&[1.0, 2.0, 0.0]) });
+            alone(&side, Some(150.0), manner(Way::Properly, &experiment)).unwrap().interval.unwrap()
+        };
+        let (low, high) = interval(false);
+        assert!(high < 0.5, "{high}");
+        assert_eq!(interval(true), (low, 1.0));
+    }
+
+    /// Nobody was answered, so nobody's request was seen to fail: that is not nothing.
+    #[test]
+    fn a_zero_that_is_a_lower_bound_is_not_nothing() {
+        let experiment = Experiment::default();
+        let of = |at_least| {
+            let (none, some) =
+                (side(Figure { at_least, ..figure(&[0.0; 3]) }), side(figure(&[5.0, 6.0, 7.0])));
+            over(&none, &some, manner(Way::Properly, &experiment))
+        };
+        assert_eq!(of(false).map(|found| found.ratio), Ok(1.0 / ENDLESS));
+        assert_eq!(of(true), Err(Open::CantTell("some zeros are only lower bounds".to_owned())));
+    }
 
     /// 2 * 2^-6 = 0.03125, 2 * 2^-8 = 0.0078125, and 2 * (1/3)^3 * (2/3)^6 = 128/19683 of three and six trials.
     #[test]

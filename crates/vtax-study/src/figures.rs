@@ -59,6 +59,8 @@ pub struct Cell {
 pub struct Figure {
     /// One for each trial that counts, in the order of time.
     pub values: Vec<f64>,
+    /// What ratios are made of, one for each value and in its unit: the middle of its bracket, where the value is the lower end of one.
+    pub for_ratios: Vec<f64>,
     /// The round of each.
     pub rounds: Vec<u32>,
     /// Relative width within which each could lie unseen ([`vtax_stats::Group`]).

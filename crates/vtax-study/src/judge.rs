@@ -237,7 +237,7 @@ impl Line<'_> {
         })
     }
 
-    /// By the ratios of pairs of points.
+    /// By the ratios of pairs of points. One that can't be told leaves the claim open, unless the others contradict it already.
     fn by_pairs(
         &self,
         pairs: &[(usize, usize)],
@@ -245,7 +245,7 @@ impl Line<'_> {
     ) -> (Word, Vec<Step>, Option<String>) {
         let margin = self.test.margin.unwrap_or(MARGIN);
         let (mut ranges, mut steps, mut found_open) = (Vec::new(), Vec::new(), None);
-        for (a, b) in pairs {
+        for (at, (a, b)) in pairs.iter().enumerate() {
             let (Some((a, one)), Some((b, other))) = (self.points.get(*a), self.points.get(*b)) else {
                 return (Word::CantTell, steps, Some("a point is missing in this mode".to_owned()));
             };
@@ -260,16 +260,29 @@ impl Line<'_> {
             });
             match found {
                 Ok(found) => ranges.push(found.range()),
-                Err(open) => found_open = Some(graver(found_open, open)),
+                Err(open) => {
+                    ranges.push(Range::unknown());
+                    if self.hangs_on(at, pairs.len()) {
+                        found_open = Some(graver(found_open, open));
+                    }
+                }
             }
         }
+        let word = word(&ranges, margin);
         match found_open {
+            // Whatever this one is, it would be contradicted.
+            Some(Open::CantTell(_)) if word == Word::Contradicted => (word, steps, None),
             Some(open) => {
                 let (word, why) = told(open);
                 (word, steps, Some(why))
             }
-            None => (word(&ranges, margin), steps, None),
+            None => (word, steps, None),
         }
+    }
+
+    /// Whether the verdict takes that pair of so many: what levels off hangs on its last step alone.
+    fn hangs_on(&self, at: usize, pairs: usize) -> bool {
+        self.test.is != Kind::LevelsOff || at + 1 == pairs
     }
 
     /// By one figure and its limit.

@@ -205,6 +205,11 @@ impl Study {
     ///
     /// What is missing, in words.
     pub fn cell(&self, table: &str, row: &str, column: &str) -> Result<Quantity, String> {
+        self.raw(table, row, column).map(|(value, unit)| Quantity::new(value, unit))
+    }
+
+    /// A number as it stands in a table, and its unit.
+    fn raw(&self, table: &str, row: &str, column: &str) -> Result<(f64, &str), String> {
         let found = self.table(table).ok_or_else(|| format!("there is no table `{table}`"))?;
         let place = found.columns.iter().position(|name| name == column);
         let place = place.ok_or_else(|| format!("table `{table}` has no column `{column}`"))?;
@@ -212,13 +217,21 @@ impl Study {
         let line = line.ok_or_else(|| format!("table `{table}` has no row `{row}`"))?;
         let value = line.values.get(place).copied().flatten();
         let value = value.ok_or_else(|| format!("table `{table}` prints nothing at `{row}`, `{column}`"))?;
-        Ok(Quantity::new(value, line.unit.as_deref().unwrap_or(&found.unit)))
+        Ok((value, line.unit.as_deref().unwrap_or(&found.unit)))
     }
 
     /// The study's figure at a place that names all of table, row and column; `None` where there is none.
     #[must_use]
     pub fn figure(&self, place: &Place) -> Option<Quantity> {
         self.cell(place.table.as_deref()?, place.row.as_deref()?, place.column.as_deref()?).ok()
+    }
+
+    /// The same as the study prints it, in the unit of its table or row: `792 MiB`, `46.76 %`.
+    #[must_use]
+    pub fn as_printed(&self, place: &Place) -> Option<String> {
+        let (table, row, column) = (place.table.as_deref()?, place.row.as_deref()?, place.column.as_deref()?);
+        let (value, unit) = self.raw(table, row, column).ok()?;
+        Some(if unit == "1" { value.to_string() } else { format!("{value} {unit}") })
     }
 }
 
@@ -245,6 +258,24 @@ rules:
   - {id: hole, text: t, above: [{cell: {table: b, row: none, column: x}}, {value: 1}]}
   - {id: nowhere, text: t, above: [{cell: {table: b, row: other, column: x}}, {value: 1}]}
 "#;
+
+    #[test]
+    fn a_figure_is_told_as_it_is_printed() {
+        let printed = |study: &str, [table, row, column]: [&str; 3]| {
+            let [table, row, column] = [table, row, column].map(|part| Some(part.to_owned()));
+            crate::open(study).unwrap().study.as_printed(&Place { table, row, column })
+        };
+        let links = |column: &str| printed("virtual-links", ["III", "64K", column]);
+        assert_eq!(links("Linux 1GB").as_deref(), Some("10980 MiB"));
+        assert_eq!(links("none"), None);
+        let cpu = printed("virtual-servers", ["cpu", "FTP at PE-1", "high"]);
+        assert_eq!(cpu.as_deref(), Some("46.76 %"));
+        let errors = printed("consolidated-servers", ["IV", "error count", "3"]);
+        assert_eq!(errors.as_deref(), Some("4788"));
+        // A row has a unit of its own.
+        let took = printed("consolidated-servers", ["IV", "response time", "1"]);
+        assert_eq!(took.as_deref(), Some("0.4 ms"));
+    }
 
     #[test]
     fn rules_hold_break_or_can_not_be_told() {

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use vtax_study::{Cell, Experiment, Figure, Loaded, Mode, State, Way, Word, judge, open, reproduce};
+use vtax_study::{
+    Cell, Experiment, Figure, Kind, Loaded, Mode, State, Test, Way, Word, judge, open, reproduce,
+};
 
 fn figure(values: &[f64], unit: &str) -> Figure {
     let rounds = (0..).take(values.len()).collect();
-    Figure { values: values.to_vec(), rounds, unit: unit.to_owned(), ..Figure::default() }
+    let (values, for_ratios) = (values.to_vec(), values.to_vec());
+    Figure { values, for_ratios, rounds, unit: unit.to_owned(), ..Figure::default() }
 }
 
 fn cell(environment: &str, path: &str, figures: &[(&str, &str, &[f64])]) -> Cell {
@@ -69,6 +72,47 @@ fn what_was_not_run_or_left_out_can_not_be_run() {
     assert_eq!(judged(&none).word, Word::CantTell, "no trial counts");
     let empty = Experiment { state: State::Empty, ..none };
     assert_eq!(judged(&empty).word, Word::CantTell, "no trial counts at all");
+}
+
+/// A ratio that can't be told hides no other that decides by itself.
+#[test]
+fn one_open_ratio_does_not_hide_what_another_decides() {
+    let loaded = open("virtualized-ims").unwrap();
+    let test = loaded.study.claim("order-of-capacities").unwrap().test.clone().unwrap();
+    let judged = |is: Kind, experiment: &Experiment| {
+        let test = Test { is, ..test.clone() };
+        judge(&loaded.study, &test, experiment, Mode::Quick, Way::Properly)
+    };
+    // Nothing of the last, and the first two are the other way round.
+    let turned = capacities(&[100., 101., 99.], &[4000., 4100., 3900.], &[]);
+    let found = judged(Kind::Order, &turned);
+    assert_eq!((found.word, found.why.as_str()), (Word::Contradicted, ""));
+    assert_eq!((found.steps.len(), found.steps[1].ours), (2, None));
+    assert_eq!(judged(Kind::Falling, &turned).word, Word::Contradicted);
+    // The first two as they should be: the last decides.
+    let plain = capacities(&[4000., 4100., 3900.], &[100., 101., 99.], &[]);
+    assert_eq!(judged(Kind::Order, &plain).word, Word::CantTell);
+    assert_eq!(judged(Kind::Falling, &plain).word, Word::CantTell);
+    assert_eq!(judged(Kind::Rising, &plain).word, Word::Contradicted);
+    // The first is far from the last, of the second nothing is known.
+    let apart = capacities(&[4000., 4100., 3900.], &[], &[100., 101., 99.]);
+    assert_eq!(judged(Kind::Equal, &apart).word, Word::Contradicted);
+    // What can't be run says more than that.
+    let mut left = turned;
+    left.cells[2].left_out = Some("no QEMU".to_owned());
+    assert_eq!(judged(Kind::Order, &left).word, Word::CantRun);
+}
+
+#[test]
+fn what_levels_off_hangs_on_its_last_step_alone() {
+    let loaded = open("virtualized-ims").unwrap();
+    let test = loaded.study.claim("order-of-capacities").unwrap().test.clone().unwrap();
+    let test = Test { is: Kind::LevelsOff, ..test };
+    let judged =
+        |experiment: &Experiment| judge(&loaded.study, &test, experiment, Mode::Quick, Way::Properly);
+    let found = judged(&capacities(&[], &[100., 102., 99.], &[101., 101.5, 100.]));
+    assert_eq!((found.word, found.steps.len()), (Word::Held, 2));
+    assert_eq!(judged(&capacities(&[100., 101., 99.], &[100., 102., 99.], &[])).word, Word::CantTell);
 }
 
 /// Every claim that the study says of its own printed figures is judged by them. Here the words were worked out from the

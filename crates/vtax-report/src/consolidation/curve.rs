@@ -110,6 +110,8 @@ pub(super) struct Knee {
     pub(super) within: u32,
     /// The fewest that are known to cost more; `None` where none are.
     pub(super) beyond: Option<u32>,
+    /// Whether more systems were expected to answer more, in proportion: what is told is each one's, and not that of all.
+    of_each: bool,
     /// What it costs there, and what may be: the tax with its interval.
     pub(super) cost: Option<(f64, (f64, f64))>,
     /// More systems than that which are known to cost no more than the margin all the same.
@@ -140,13 +142,11 @@ pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<K
         apart.map_or(looked, |apart| allowing(&looked, apart))
     };
     let margin = 1.0 + data.plan.margin.0;
-    let mut knee = Knee::of(fewest.environment.count);
+    let of_each = matches!((kind, fewest.systems.load), (MeasureKind::Throughput(_), Split::Each));
+    let mut knee = Knee { of_each, ..Knee::of(fewest.environment.count) };
     for cell in more {
         let count = cell.environment.count;
-        let expected = match (kind, cell.systems.load) {
-            (MeasureKind::Throughput(_), Split::Each) => f64::from(count) / f64::from(knee_base(fewest)),
-            _ => 1.0,
-        };
+        let expected = if of_each { f64::from(count) / f64::from(knee_base(fewest)) } else { 1.0 };
         let own = side(cell);
         let values: Vec<f64> = own.found.iter().map(|found| found.value).collect();
         let scaled: Vec<f64> = base.found.iter().map(|found| found.value * expected).collect();
@@ -166,7 +166,15 @@ fn knee_base(fewest: &Cell) -> u32 {
 impl Knee {
     /// Of which only the fewest systems are looked at yet.
     fn of(fewest: u32) -> Self {
-        Self { fewest, within: fewest, beyond: None, cost: None, again: Vec::new(), open: Vec::new() }
+        Self {
+            fewest,
+            within: fewest,
+            beyond: None,
+            of_each: false,
+            cost: None,
+            again: Vec::new(),
+            open: Vec::new(),
+        }
     }
 
     /// Takes in what a larger number of systems costs.
@@ -207,6 +215,7 @@ impl Knee {
             Direction::Lower => much_within(tax, (low, high), unit),
             Direction::Higher => much_within(1.0 / tax, (1.0 / high, 1.0 / low), unit),
         };
+        let whose = if self.of_each { " of each" } else { "" };
         let between = if beyond == self.within + 1 {
             format!("between {} and {beyond} systems", self.within)
         } else {
@@ -216,7 +225,7 @@ impl Knee {
             [] => String::new(),
             again => format!("; within the margin again with {}", numbers(again)),
         };
-        format!("the knee lies {between}: with {beyond} the {label} is {own}{again}{open}")
+        format!("the knee lies {between}: with {beyond} the {label}{whose} is {own}{again}{open}")
     }
 }
 
@@ -225,9 +234,10 @@ mod tests {
     use std::path::Path;
 
     use vtax_fixture::Options;
+    use vtax_load::{Counts, LoadResult, merged};
     use vtax_store::RunDir;
     use vtax_store::record::{CapacityOutcome, Finding, Observation, TrialRecord};
-    use vtax_units::Rate;
+    use vtax_units::{Nanos, Rate};
 
     use super::*;
 
@@ -243,28 +253,39 @@ measure: [capacity]
 repeat: 5
 ";
 
-    /// A run of one to three containers; `found` gives the bracket of each search by the number of containers.
-    fn made(directory: &Path, found: impl Fn(u32) -> (f64, Option<f64>)) -> RunData {
+    /// A run of one to three containers; `found` gives what a trial found by the number of containers and its round.
+    fn made_of(directory: &Path, plan: &str, found: impl Fn(u32, u32) -> Finding) -> RunData {
         let options = Options { repetitions: 1, seconds: 1, rate: 10, ..Options::default() };
         let provenance =
             vtax_fixture::create(&directory.join("other"), &options).unwrap().provenance().unwrap();
-        let plan = vtax_plan::parse("systems", PLAN.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let plan = vtax_plan::parse("systems", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let measure = plan.measures[0].name.as_str();
         let mut run = RunDir::create(directory.join("run"), &plan, &provenance).unwrap();
         for repetition in 0..plan.repeat.min {
             for cell in &plan.cells {
-                let (lower, upper) = found(cell.environment.count);
-                let outcome =
-                    CapacityOutcome { lower: Rate(lower), upper: upper.map(Rate), steps: Vec::new() };
-                let trial = run.begin_trial(&cell.id, "capacity", repetition).unwrap();
+                let finding = found(cell.environment.count, repetition);
+                let trial = run.begin_trial(&cell.id, measure, repetition).unwrap();
                 let record = TrialRecord {
-                    observations: vec![Observation::whole(0, Finding::Capacity(outcome))],
+                    observations: vec![Observation::whole(0, finding)],
                     round: Some(repetition),
-                    ..TrialRecord::begin(&cell.id, "capacity", repetition)
+                    ..TrialRecord::begin(&cell.id, measure, repetition)
                 };
                 run.finish_trial(trial, record).unwrap();
             }
         }
         RunData::read(run.run()).unwrap()
+    }
+
+    /// `found` gives the bracket of each search by the number of containers.
+    fn made(directory: &Path, found: impl Fn(u32) -> (f64, Option<f64>)) -> RunData {
+        made_of(directory, PLAN, |count, _| {
+            let (lower, upper) = found(count);
+            Finding::Capacity(CapacityOutcome {
+                lower: Rate(lower),
+                upper: upper.map(Rate),
+                steps: Vec::new(),
+            })
+        })
     }
 
     fn knee_of(found: impl Fn(u32) -> (f64, Option<f64>)) -> Knee {
@@ -297,6 +318,31 @@ repeat: 5
         let said = found.words(&data, "capacity");
         assert!(said.starts_with("the knee lies between 1 and 2 systems: with 2 the capacity is "), "{said}");
         assert!(said.ends_with("; within the margin again with 3"), "{said}");
+    }
+
+    /// It was said that two answer half as much where the table beside it had as many answers of all.
+    #[test]
+    fn where_each_is_asked_for_as_much_as_it_can_the_knee_is_of_each() {
+        let said = |load: &str| {
+            let directory = tempfile::tempdir().unwrap();
+            let plan = PLAN.replace("capacity", "throughput").replace("repeat: 5", "repeat: 8");
+            let plan = plan + &format!("consolidation: {{load: {load}}}\n");
+            // However many there are, all together answer some 10,000 requests per second.
+            let data = made_of(directory.path(), &plan, |_, repetition| {
+                let ok = 100_000 + 100 * u64::from(repetition);
+                let counts = Counts { intended: ok, sent: ok, ok, ..Counts::default() };
+                let load = LoadResult { counts, duration: Nanos::from_secs(10), ..merged(&[]) };
+                Finding::Throughput { load }
+            });
+            let found = knee(&data, &curves(&data)[0], "throughput").unwrap();
+            (found.beyond, found.words(&data, "throughput"))
+        };
+        let (beyond, words) = said("each");
+        assert_eq!(beyond, Some(2), "{words}");
+        assert!(words.contains(": with 2 the throughput of each is "), "{words}");
+        let (beyond, words) = said("total");
+        assert_eq!(beyond, None, "{words}");
+        assert!(words.starts_with("no knee: up to 3 systems"), "{words}");
     }
 
     /// Two that both reached the highest rate asked for may cost anything between them.

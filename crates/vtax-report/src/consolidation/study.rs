@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use vtax_plan::model::{Cell, Study as Name};
+use vtax_plan::model::{Cell, Study as Name, Workload};
 
 use super::curve;
 use super::pressure::median;
@@ -55,11 +55,35 @@ static STUDY: LazyLock<Option<Study>> = LazyLock::new(|| {
     serde_saphyr::from_str(include_str!("../../studies/consolidated-servers/study.yaml")).ok()
 });
 
-/// The study's figures beside the run's own; nothing where the plan doesn't name it.
+/// The study's figures beside the run's own; nothing where the plan doesn't name it. Its tables are of web servers: beside anything else
+/// stands only what its text says.
 pub(super) fn section(context: &Context) -> Markup {
-    let named = context.data.plan.study == Some(Name::ConsolidatedServers);
+    let plan = &context.data.plan;
+    let named = plan.study == Some(Name::ConsolidatedServers);
     let Some(study) = STUDY.as_ref().filter(|_| named) else { return Markup::new() };
+    let is_web = plan.cells.iter().all(|cell| matches!(cell.workload, Workload::Http(_)));
     let mut m = Markup::new();
+    if is_web {
+        m.add(&scrolling(&table(context, study)));
+        for printed in &study.tables {
+            let note = format!("Table {}: {}. {}", printed.number, printed.title, printed.note);
+            m.element("p", &[("class", "small-print")], note.trim());
+        }
+    }
+    for note in &study.notes {
+        m.element("p", &[("class", "small-print")], note);
+    }
+    if is_web {
+        let rates = "The study's rates are of each machine, and so are this run's here: the middle of all systems and trials. Its response \
+                     time is a mean, as httperf prints it. Its length of a test isn't told, so errors are compared only as to whether there \
+                     are any.";
+        m.element("p", &[("class", "small-print")], rates);
+    }
+    m
+}
+
+/// Its tables and the run's figures in one.
+fn table(context: &Context, study: &Study) -> Markup {
     let columns = [
         ("Source", false),
         ("Systems", true),
@@ -83,21 +107,7 @@ pub(super) fn section(context: &Context) -> Markup {
             }
         }
     }
-    m.add(&scrolling(&table.finish()));
-    for printed in &study.tables {
-        let note = format!("Table {}: {}. {}", printed.number, printed.title, printed.note);
-        m.element("p", &[("class", "small-print")], note.trim());
-    }
-    for note in &study.notes {
-        m.element("p", &[("class", "small-print")], note);
-    }
-    m.element(
-        "p",
-        &[("class", "small-print")],
-        "The study's rates are of each machine, and so are this run's here: the middle of all systems and trials. Its response time is \
-         a mean, as httperf prints it. Its length of a test isn't told, so errors are compared only as to whether there are any.",
-    );
-    m
+    table.finish()
 }
 
 impl Row {

@@ -1,5 +1,7 @@
 //! What a trial on several systems tells of each, and of how they differ.
 
+use std::collections::BTreeMap;
+
 use vtax_store::record::{Observation, TrialRecord, Validity};
 use vtax_units::fact;
 
@@ -94,9 +96,9 @@ fn system(record: &TrialRecord, member: &str, observation: &Observation) -> Opti
     let asked = load.counts.intended.max(load.counts.sent);
     let known: Vec<Value> = percentiles(&load.latency, Unanswered::of(load), &PERCENTILES).collect();
     let percentile = |metric: &str| known.iter().find(|value| value.metric == metric).copied();
-    let own = |name: &str| observation.facts.get(name)?.parse::<f64>().ok();
+    let own = |name: &str| figure(&observation.facts, name);
     let cpu = observation.cpu.as_ref().filter(|cpu| cpu.requests > 0);
-    let of_node = |name: &str| record.facts.get(&fact::of_node(member, name))?.parse::<f64>().ok();
+    let of_node = |name: &str| figure(&record.facts, &fact::of_node(member, name));
     Some(SystemFound {
         cell: record.cell.clone(),
         measure: record.measure.clone(),
@@ -118,6 +120,11 @@ fn system(record: &TrialRecord, member: &str, observation: &Observation) -> Opti
         up: of_node(fact::UP).or_else(|| of_node(fact::BOOT)),
         lease: of_node(fact::LEASE_TIME),
     })
+}
+
+/// A fact that is a number. The text of a file may also be `NaN` or `inf`, which no figure is.
+fn figure(facts: &BTreeMap<String, String>, name: &str) -> Option<f64> {
+    facts.get(name)?.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
 /// How the systems of a trial differ; nothing where the cell measures but one.
@@ -161,6 +168,16 @@ mod tests {
         assert_eq!(longer(answered, answered), answered);
         assert_eq!(longer(answered, bound), Value { censored: true, ..answered });
         assert_eq!(longer(bound, answered), Value { censored: true, ..answered });
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_figure() {
+        let of = |text: &str| figure(&BTreeMap::from([("memory".to_owned(), text.to_owned())]), "memory");
+        assert_eq!((of("4.5"), of("-1e3")), (Some(4.5), Some(-1e3)));
+        for text in ["NaN", "nan", "inf", "-infinity", "1e999", "", "4 B"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+        assert_eq!(figure(&BTreeMap::new(), "memory"), None);
     }
 
     #[test]

@@ -316,6 +316,21 @@ fn median_of(failovers: &[Failover], name: &str, is_of: impl Fn(&Failover) -> bo
     vtax_stats::quantile(&found, 0.5)
 }
 
+/// The median of what happened to requests over the failovers whose end is known, and whether it is only a lower bound: one after which
+/// nobody was answered stands above all others, as whatever is asked for later has no answer, either. Where the median falls on such, of
+/// an even number on one of its middle two, it is at least as much as any that is known, and as what was counted after it.
+fn median_count(failovers: &[Failover], name: &str) -> Option<(f64, bool)> {
+    let quantity = Quantity::named(name)?;
+    let is_known = |f: &&Failover| matches!(f.end, End::Survived | End::Restored(_));
+    let is_lost = |f: &&Failover| matches!(f.end, End::Lost(_));
+    let mut counts: Vec<f64> = failovers.iter().filter(is_known).filter_map(quantity.of).collect();
+    let known = counts.len();
+    let most = counts.iter().copied().fold(0.0, f64::max);
+    let at_least = |f: &Failover| (quantity.of)(f).unwrap_or_default().max(most);
+    counts.extend(failovers.iter().filter(is_lost).map(at_least));
+    Some((vtax_stats::quantile(&counts, 0.5)?, counts.len() / 2 >= known))
+}
+
 /// What a trial's faults come to: medians over those that count, as a trial gives one value of a metric.
 pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
     let faults = failover(record).into_iter().flat_map(broken);
@@ -341,9 +356,10 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
     }
     put(AFTER_RESTORE, median_of(&counted, AFTER_RESTORE, is_restored));
     for (metric, name) in [("requests_lost", "failed"), ("requests_delayed", "delayed")] {
-        put(metric, median_of(&counted, name, |f| is_survived(f) || is_restored(f)));
+        let found = median_count(&counted, name);
+        values.extend(found.map(|(value, censored)| Value { censored, ..exact(metric, value) }));
     }
-    put("writes_wrong", writes::wrong(record));
+    values.extend(writes::wrong(record).map(|wrong| exact("writes_wrong", wrong)));
     values.extend(converged(record));
     values
 }
@@ -545,6 +561,30 @@ mod tests {
             assert_eq!(told(vec![back.clone(), never.clone(), never.clone()]), Some((900.0, true)));
             assert_eq!(told(Vec::new()), None);
         }
+    }
+
+    #[test]
+    fn what_was_lost_for_good_is_above_all_other_losses() {
+        let times = [Some(0), None, None, None, None, None, Some(2_000_000), None];
+        let survived = |failed: u64| fault(&times, [9, failed, 3, 0]);
+        let lost =
+            |failed: u64| FaultRecord { lost: Some("both hosts are gone".to_owned()), ..survived(failed) };
+        let told = |metric: &str, faults: Vec<FaultRecord>| {
+            let observations = vec![Observation::whole(0, Finding::Failover(Box::new(outcome(faults))))];
+            let values = values(&TrialRecord { observations, ..trial() });
+            values.iter().find(|v| v.metric == metric).map(|v| (v.value, v.censored))
+        };
+        let requests_lost = |faults: Vec<FaultRecord>| told("requests_lost", faults);
+        assert_eq!(requests_lost(Vec::new()), None);
+        assert_eq!(requests_lost(vec![survived(0), survived(1), lost(40)]), Some((1.0, false)));
+        assert_eq!(requests_lost(vec![survived(0), lost(40), lost(50)]), Some((40.0, true)));
+        // Soon after it the load was over, so that few were counted.
+        assert_eq!(requests_lost(vec![survived(7), lost(2), lost(2)]), Some((7.0, true)));
+        assert_eq!(requests_lost(vec![FaultRecord { seen: None, ..lost(5) }]), Some((0.0, true)));
+        // Of an even number both of the middle count.
+        assert_eq!(requests_lost(vec![survived(0), lost(10)]), Some((5.0, true)));
+        let delayed = told("requests_delayed", vec![survived(0), lost(40), lost(50)]);
+        assert_eq!(delayed, Some((3.0, true)));
     }
 
     /// A fault at 2 s that ended after so many seconds, in a trial in which something was mended at 12 s.

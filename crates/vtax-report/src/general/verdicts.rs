@@ -126,18 +126,28 @@ fn taxes(context: &Context) -> Markup {
     if primary.is_empty() {
         return Markup::new();
     }
-    let margin = context.data.plan.margin.0;
+    pictures(&primary, context.data.plan.margin.0)
+}
+
+/// The picture of these rows; of many those that the headline is about, and the others on demand.
+fn pictures(primary: &[&Row], margin: f64) -> Markup {
     let draw = |rows: &[&Row]| plot::responsive(|width| forest::forest(rows, margin, width));
     let caption = format!(
         "What each environment costs over the baseline. The shaded zone, 1 ± {}, counts as equal.",
         crate::format::tick(margin, "1")
     );
     if primary.len() <= 2 * MOST_ROWS {
-        return figure(&caption, &[], &draw(&primary));
+        return figure(&caption, &[], &draw(primary));
     }
-    let (first, rest) = first_and_rest(&primary);
+    let (first, rest) = first_and_rest(primary);
     let mut m = figure(&caption, &[], &draw(&first));
-    m.open("details", &[]).element("summary", &[], "The other metrics").add(&draw(&rest)).close("details");
+    // Where all are of one metric, the headline is about all.
+    if !rest.is_empty() {
+        m.open("details", &[])
+            .element("summary", &[], "The other metrics")
+            .add(&draw(&rest))
+            .close("details");
+    }
     m
 }
 
@@ -202,6 +212,29 @@ fn relative(sd: f64, mean: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A picture of no row had an axis and nothing on it.
+    #[test]
+    fn many_rows_of_one_metric_have_one_picture() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = vtax_fixture::Options {
+            repetitions: 4,
+            seconds: 1,
+            rate: 100,
+            ..vtax_fixture::Options::default()
+        };
+        let run = vtax_fixture::create(&dir.path().join("run"), &options).unwrap();
+        let context = crate::Report::read(&run).unwrap().context;
+        let of = |metric: &str| -> Vec<&Row> {
+            let compared = |r: &&Row| r.primary && r.comparison.is_some() && r.metric == metric;
+            let own: Vec<&Row> = context.rows().iter().filter(compared).collect();
+            own.repeat(2 * MOST_ROWS)
+        };
+        let one = pictures(&of("capacity"), 0.05).into_string();
+        assert!(one.contains("<svg") && !one.contains("<details>"));
+        let two = pictures(&[of("capacity"), of("latency_p50")].concat(), 0.05).into_string();
+        assert!(two.contains("The other metrics"));
+    }
 
     #[test]
     fn of_a_bound_one_end_means_something() {

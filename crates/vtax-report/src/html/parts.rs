@@ -59,8 +59,7 @@ fn scroll(class: &str, table: &Markup) -> Markup {
 /// What a table is about: the names of its first columns.
 fn about(table: &Markup) -> String {
     const MOST: usize = 4;
-    let names = table.texts_of("<th scope=\"col\"", "</th>").filter(|name| !name.is_empty());
-    let names: Vec<String> = names.take(MOST).collect();
+    let names: Vec<String> = names(table).filter(|name| !name.is_empty()).take(MOST).collect();
     if names.is_empty() { "Table".to_owned() } else { format!("Table: {}", names.join(", ")) }
 }
 
@@ -74,9 +73,21 @@ pub(crate) fn open_table(class: &str, columns: &[(&str, bool)]) -> Markup {
     table
 }
 
+/// Tables whose rows are stacked on narrow windows, without the head, and that don't say by themselves what their cells are.
+const STACKED: [&str; 2] = ["<table class=\"stacked\">", "<table class=\"stacked told"];
+
 /// Ends a table.
 pub(crate) fn close_table(table: &mut Markup) {
     table.close("tbody").close("table");
+    if STACKED.iter().any(|start| table.begins_with(start)) {
+        let names: Vec<String> = names(table).collect();
+        table.label_cells(&names);
+    }
+}
+
+/// What the columns of a table are called.
+fn names(table: &Markup) -> impl Iterator<Item = String> {
+    table.texts_of("<th scope=\"col\"", "</th>")
 }
 
 /// The head of a table, with a class for columns of numbers.
@@ -141,6 +152,29 @@ pub(crate) fn row_head(table: &mut Markup, label: &str, position: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// On a phone there is no head that says which number is which.
+    #[test]
+    fn cells_of_stacked_tables_have_the_names_of_their_columns() {
+        let drawn = |class: &str| {
+            let mut table = open_table(class, &[("Where", false), ("A `b` & \"c\"", true)]);
+            table.open("tr", &[]).element("th", &[("scope", "row")], "x");
+            table.element("td", &[("class", "n")], "1").close("tr");
+            close_table(&mut table);
+            table.into_string()
+        };
+        for class in ["stacked", "stacked told", "stacked told claims"] {
+            let row = "<tr><th scope=\"row\">x</th><td data-label=\"A b &amp; &quot;c&quot;\" class=\"n\">1</td></tr>";
+            assert!(drawn(class).contains(row), "{}", drawn(class));
+        }
+        // They have a style of their own for that, or a head.
+        for class in ["", "verdicts", "stacked runs", "sortable stacked trials"] {
+            assert!(!drawn(class).contains("data-label"), "{class}");
+        }
+        let narrow = crate::pages::STYLE.split("@media (max-width: 640px)").nth(1).unwrap();
+        let narrow = narrow.split("@media").next().unwrap();
+        assert!(narrow.contains(".stacked td[data-label]::before { content: attr(data-label) \" \";"));
+    }
 
     #[test]
     fn what_scrolls_says_what_it_is() {

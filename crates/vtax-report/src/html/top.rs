@@ -49,15 +49,7 @@ pub(super) fn verdict(context: &Context, damage: &[String]) -> Markup {
     m.add(&headline(&summary.headline));
     m.add(&list(storage::who_answered(context).iter().map(String::as_str)));
     let primary: Vec<&Row> = context.rows().iter().filter(|r| r.primary).collect();
-    if primary.len() > MOST_ROWS {
-        // With many combinations the first table is about what the headline is about.
-        let (first, rest) = first_and_rest(&primary);
-        m.add(&table(context, &first));
-        m.open("details", &[]).element("summary", &[], "The other metrics, judged the same way");
-        m.add(&table(context, &rest)).close("details");
-    } else if !primary.is_empty() {
-        m.add(&table(context, &primary));
-    }
+    m.add(&tables(context, &primary));
     m.add(&closed_loop(&context.data));
     let doubts = doubts(summary);
     let notes: Vec<&String> = doubts.iter().chain(&summary.notes).chain(damage).collect();
@@ -69,6 +61,24 @@ pub(super) fn verdict(context: &Context, damage: &[String]) -> Markup {
         m.fixed("</ul></aside>");
     }
     m.close("section");
+    m
+}
+
+/// The first table; of many rows those that the headline is about, and the others on demand.
+fn tables(context: &Context, primary: &[&Row]) -> Markup {
+    if primary.is_empty() {
+        return Markup::new();
+    }
+    if primary.len() <= MOST_ROWS {
+        return table(context, primary);
+    }
+    let (first, rest) = first_and_rest(primary);
+    let mut m = table(context, &first);
+    // Where all are of one metric, the headline is about all.
+    if !rest.is_empty() {
+        m.open("details", &[]).element("summary", &[], "The other metrics, judged the same way");
+        m.add(&table(context, &rest)).close("details");
+    }
     m
 }
 
@@ -326,6 +336,24 @@ mod tests {
         assert_eq!(conditions(&context.summary, &rows[1]), "latency at 50.0 req/s");
         let both: Vec<&Row> = rows.concat();
         assert_eq!(conditions(&context.summary, &both), "latency at 50.0 req/s to 7000 req/s");
+    }
+
+    /// An empty table said that there were too few trials.
+    #[test]
+    fn many_rows_of_one_metric_have_no_others_behind_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { repetitions: 5, seconds: 1, rate: 100, ..Options::default() };
+        let context = Report::read(&create(&dir.path().join("run"), &options).unwrap()).unwrap().context;
+        let of = |metric: &str| -> Vec<&Row> {
+            let own: Vec<&Row> = context.rows().iter().filter(|r| r.primary && r.metric == metric).collect();
+            own.repeat(MOST_ROWS)
+        };
+        let one = tables(&context, &of("capacity")).into_string();
+        assert!(one.contains("class=\"verdicts\"") && !one.contains("<details>"), "{one}");
+        assert!(!one.contains("too few trials for intervals"), "{one}");
+        let two = tables(&context, &[of("capacity"), of("latency_p50")].concat()).into_string();
+        assert!(two.contains("The other metrics"), "{two}");
+        assert!(tables(&context, &[]).is_empty());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! From values to positions, and where the ticks go.
 
+use std::ops::RangeInclusive;
+
 /// How an axis maps values to 0..1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scale {
@@ -24,6 +26,11 @@ pub(crate) enum Scale {
     },
 }
 
+/// What a logarithmic scale has room for. A file may hold any number, and ticks are looked for in each decade.
+const DRAWN: RangeInclusive<f64> = 1e-100..=1e100;
+/// The most ticks of a linear scale, where it has next to no length.
+const MOST_TICKS: usize = 100;
+
 impl Scale {
     /// A linear scale from 0 to a round number at or above `high`.
     pub(crate) fn from_zero(high: f64) -> Self {
@@ -32,10 +39,10 @@ impl Scale {
         Self::Linear { low: 0.0, high: (high / step).ceil() * step }
     }
 
-    /// A logarithmic scale that holds every positive value with some room at both ends.
+    /// A logarithmic scale that holds every positive value with some room at both ends, but for those that no picture has room for.
     pub(crate) fn log_around(values: impl IntoIterator<Item = f64>) -> Self {
         let (mut low, mut high) = (f64::INFINITY, 0.0f64);
-        for v in values.into_iter().filter(|v| v.is_finite() && *v > 0.0) {
+        for v in values.into_iter().filter(|v| DRAWN.contains(v)) {
             low = low.min(v);
             high = high.max(v);
         }
@@ -63,7 +70,7 @@ impl Scale {
                 let step = step(high - low, count);
                 let first = (low / step).ceil() as i64;
                 let last = (high / step * (1.0 + 1e-9)).floor() as i64;
-                (first..=last).map(|i| i as f64 * step).collect()
+                (first..=last).take(MOST_TICKS).map(|i| i as f64 * step).collect()
             }
             Self::Log { low, high } => log_ticks(low, high, count),
             Self::Nines { high } => {
@@ -89,6 +96,8 @@ fn step(span: f64, count: usize) -> f64 {
 
 /// Round values: the densest of these patterns that keeps to `count`.
 fn log_ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
+    // Scales with room at their ends are a little longer than what is drawn.
+    let [low, high] = [low, high].map(|end| end.clamp(DRAWN.start() / 1e10, DRAWN.end() * 1e10));
     let patterns: [&[f64]; 6] = [
         &[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.2, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0],
         &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
@@ -130,6 +139,25 @@ mod tests {
         assert_eq!(Scale::Log { low: 1.0, high: 100.0 }.ticks(7), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
         assert_eq!(Scale::Nines { high: 3.2 }.ticks(9), [0.0, 0.5, 0.9, 0.99, 0.999]);
         assert!((Scale::Nines { high: 4.0 }.at(0.99) - 0.5).abs() < 1e-12);
+    }
+
+    /// Every number of a file comes here, and from one decade to the next it mustn't be far.
+    #[test]
+    fn a_scale_of_whatever_numbers_has_few_ticks() {
+        let ends = [0.0, 5e-324, 1e-320, 1e-100, 1.0, 1e100, 1e308, f64::MAX, f64::INFINITY, f64::NAN];
+        for (low, high) in ends.into_iter().flat_map(|low| ends.map(|high| (low, high))) {
+            let linear =
+                [Scale::Linear { low, high }, Scale::Linear { low: -low, high }, Scale::from_zero(high)];
+            let log = [Scale::log_around([low, 2.0, high]), Scale::Log { low, high }];
+            for scale in linear.into_iter().chain(log) {
+                let ticks = scale.ticks(5);
+                assert!(ticks.len() <= MOST_TICKS, "{scale:?}: {}", ticks.len());
+                assert!((0.0..=1.0).contains(&scale.at(low)), "{scale:?}");
+            }
+        }
+        let around = Scale::log_around([5e-324, 1e308, 1.0, 10.0]);
+        assert_eq!(around.ticks(5), Scale::log_around([1.0, 10.0]).ticks(5));
+        assert_eq!(around.at(5e-324), 0.0);
     }
 
     proptest! {

@@ -64,7 +64,8 @@ pub(super) fn section(data: &RunData) -> Markup {
              counts are of both ways and of all times that it was done. What mends is told too: the way back may lose as much. \
              A time by rate is \"never\" where a way was not whole again before the next thing was done; of several, \"never\" stands above \
              all times. What it lost until then is a lower bound (≥) of what it would have lost. Fewer than six times have no interval. \
-             The row \"nothing yet\" is of the time before the first. Differences smaller than how late probes were sent, in the last \
+             The row \"nothing yet\" is of the time before the first. A probe belongs to the time in which it would have arrived, had it \
+             taken the least that any took. Differences smaller than how late probes were sent, in the last \
              column, mean nothing.",
         );
         m.add(&scrolling(&table.finish()));

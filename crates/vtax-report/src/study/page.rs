@@ -4,7 +4,7 @@ use vtax_study::{Claim, FoundClaim, Outcome, RuleFound, Study, Way, Word};
 use vtax_units::counted;
 
 use super::plot::picture;
-use super::words::{asks, concluded, figure, headline, ours, sides, studys, verdict, warnings, way, what};
+use super::words::{asks, concluded, headline, ours, sides, studys, verdict, warnings, way, what};
 use super::{StudyReport, StudyRun};
 use crate::format::utc;
 use crate::html::page::start;
@@ -103,8 +103,8 @@ fn claims(report: &StudyReport<'_>) -> Markup {
     m.element(
         "p",
         &[("class", "small-print")],
-        "Ratios are of the first over the second. An interval is of 95 % for a claim as a whole: where a claim hangs on several \
-         comparisons, each of theirs is wider. Amounts are never judged.",
+        "Ratios are of the first over the second. An interval of a ratio is of 95 % for a claim as a whole: where a claim hangs on \
+         several ratios, each of theirs is wider. That of a share is of 95 % by itself. Amounts are never judged.",
     );
     m
 }
@@ -186,8 +186,9 @@ fn changes(report: &StudyReport<'_>) -> Markup {
     m.element(
         "p",
         &[("class", "small-print")],
-        "Judged as published: means of as many trials as the study made, without intervals, of what the study looked at. Properly: \
-         intervals over trials, a margin, and figures that caches and means don't hide.",
+        "Judged as published: means of as many trials as the study made, or of those that count where the run has fewer, without \
+         intervals, of what the study looked at. Properly: intervals over trials, a margin, and figures that caches and means \
+         don't hide.",
     );
     m
 }
@@ -207,6 +208,13 @@ fn defects(report: &StudyReport<'_>) -> Markup {
     if !whole.is_empty() {
         let summary = format!("{} rules that the study keeps", whole.len());
         m.add(&details(&summary, &rules(&whole)));
+    }
+    if !report.found.rules.is_empty() {
+        m.element(
+            "p",
+            &[("class", "small-print")],
+            "Both sides of a rule are in decimal units, whatever the study counts in: 1 KB is 1000 bytes, 1 MB is 1000 KB.",
+        );
     }
     m
 }
@@ -287,7 +295,7 @@ fn items(study: &Study) -> Markup {
     m
 }
 
-/// Every figure of the study that a claim's point uses.
+/// Every figure of the study that a claim's point uses, as printed.
 fn printed(study: &Study) -> Markup {
     let mut table = PlainTable::new(
         "stacked told",
@@ -298,13 +306,13 @@ fn printed(study: &Study) -> Markup {
         for group in test.all_groups() {
             for point in &group.points {
                 let Some(place) = &point.study else { continue };
-                let Some(found) = study.figure(place) else { continue };
+                let Some(found) = study.as_printed(place) else { continue };
                 let parts =
                     [&place.table, &place.row, &place.column].map(|part| part.clone().unwrap_or_default());
                 let name =
                     [group.name.as_str(), point.name.as_str()].into_iter().filter(|name| !name.is_empty());
                 let name = name.collect::<Vec<_>>().join(", ");
-                table.push(&claim.id, [name, parts.join(", "), figure(&found)]);
+                table.push(&claim.id, [name, parts.join(", "), found]);
             }
         }
     }
@@ -315,6 +323,15 @@ fn printed(study: &Study) -> Markup {
 mod tests {
     use super::*;
     use crate::study::words::amount;
+
+    #[test]
+    fn the_studys_figures_are_as_printed() {
+        let shown = |name: &str| printed(&vtax_study::open(name).unwrap().study).into_string();
+        let links = shown("virtual-links");
+        assert!(links.contains("792 MiB") && !links.contains("830.5"), "{links}");
+        let servers = shown("virtual-servers");
+        assert!(servers.contains("715243.12 KiB/s") && !servers.contains("Gbit/s"), "{servers}");
+    }
 
     #[test]
     fn a_word_has_a_sign_of_its_own() {

@@ -9,6 +9,7 @@ use vtax_study::{Cell, Experiment, Figure, Host, State};
 use crate::Report;
 use crate::data::RunData;
 use crate::families::{metrics, named};
+use crate::metric::Value;
 
 /// The figures of a run.
 #[must_use]
@@ -39,6 +40,7 @@ fn cell_of(data: &RunData, cell: &PlanCell) -> Cell {
             }
             let figure = Figure {
                 values: side.found.iter().map(|value| value.value).collect(),
+                for_ratios: side.found.iter().map(Value::for_tax).collect(),
                 rounds: side.rounds,
                 resolution: side.found.iter().map(|value| value.resolution).fold(0.0, f64::max),
                 at_least: side.found.iter().any(|value| value.censored),

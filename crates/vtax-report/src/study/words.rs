@@ -1,8 +1,7 @@
 //! What several forms of the report say in the same words.
 
 use vtax_study::{
-    Compared, Conclusion, FoundClaim, Kind, MARGIN, Mode, Quantity, Reproduction, State, Step, Test, Way,
-    Word,
+    Compared, Conclusion, FoundClaim, Kind, MARGIN, Mode, Reproduction, State, Step, Test, Way, Word,
 };
 
 use crate::format::{quantity, tax, tax_range, tick};
@@ -161,11 +160,6 @@ pub(super) fn warnings(found: &Reproduction) -> Vec<String> {
 /// Both sides of a rule's case: `8.500 Mbit/s and 59.54 Mbit/s`.
 pub(super) fn sides(sides: &(String, String)) -> String {
     if sides.0.is_empty() { String::new() } else { format!("{} and {}", sides.0, sides.1) }
-}
-
-/// A figure of the study with its unit, for people.
-pub(super) fn figure(figure: &Quantity) -> String {
-    figure.text()
 }
 
 #[cfg(test)]

@@ -71,11 +71,13 @@
     e.dataset.state = word;
     e.textContent = word;
   };
-  const row = (cells) => {
+  // The names of columns are shown on narrow windows, as in the tables that the server writes.
+  const row = (cells, names) => {
     const tr = document.createElement("tr");
     cells.forEach(([text, number], i) => {
       const cell = document.createElement(i ? "td" : "th");
-      if (!i) cell.scope = "row";
+      if (i) cell.dataset.label = names[i];
+      else cell.scope = "row";
       if (number) cell.className = "n";
       cell.textContent = text;
       tr.append(cell);
@@ -86,11 +88,12 @@
     : w.further === 1 ? "1 more round" : w.further + " more rounds";
   const widths = (all) => {
     const body = document.querySelector("#widths tbody");
+    const names = [...document.querySelectorAll("#widths th[scope=col]")].map((th) => th.textContent);
     body.replaceChildren(...all.map((w) => row([
       [w.cell], [w.test ? w.measure + "/" + w.test : w.measure],
       [w.interval ? digits(w.interval[0]) + "–" + digits(w.interval[1]) : "", true],
       [String(w.rounds), true], [toGo(w)],
-    ])));
+    ], names)));
   };
   const news = (text) => {
     const list = byId("news");

@@ -1,14 +1,16 @@
 //! What a run found of desktops, by environment and measure.
 
-use hdrhistogram::Histogram;
+use vtax_load::{LatencyHistogram, LoadResult};
 use vtax_plan::model::Cell;
 use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::summary::CellSummary;
+use vtax_units::Nanos;
 
 use super::trial::figures;
 use crate::context::Context;
+use crate::format::typical;
 use crate::general::trial::load;
-use crate::metric::enough;
+use crate::metric::{Unanswered, Value, percentiles};
 
 /// What was found of one cell by one measure.
 #[derive(Debug)]
@@ -23,7 +25,9 @@ pub(super) struct Found<'a> {
     /// Bytes per second that clients got, and that they sent, over all trials that count.
     pub(super) rates: (f64, f64),
     summary: &'a CellSummary,
-    latency: Option<&'a Histogram<u64>>,
+    /// Of the answers of all trials that count, and what had none beside them.
+    latency: Option<LatencyHistogram>,
+    unanswered: Unanswered,
 }
 
 /// Cells that are compared with each other.
@@ -41,11 +45,36 @@ impl Found<'_> {
         self.summary.metrics.get(metric).map(|found| found.center)
     }
 
-    /// A percentile of the latency of all trials together in nanoseconds, where they have answers enough for it.
-    pub(super) fn percentile(&self, quantile: f64) -> Option<f64> {
-        let latency = self.latency.filter(|latency| enough(latency.len(), quantile))?;
-        Some(latency.value_at_quantile(quantile) as f64)
+    /// The typical value of a time in words, empty where there is none.
+    pub(super) fn time(&self, metric: &str) -> String {
+        let found = self.summary.metrics.get(metric);
+        found.map(|found| typical(found.center, "ns", found.at_least)).unwrap_or_default()
     }
+
+    /// A percentile of the latency of all trials together in nanoseconds, where they have answers enough for it: of all actions, those
+    /// without an answer as slower than every answer. Where it lies among these it is a bound.
+    pub(super) fn percentile(&self, quantile: f64) -> Option<Value> {
+        let wanted = [("", quantile)];
+        percentiles(self.latency.as_ref()?, self.unanswered, &wanted).next()
+    }
+
+    /// A percentile in words.
+    pub(super) fn percentile_words(&self, quantile: f64) -> String {
+        let found = self.percentile(quantile);
+        found.map_or_else(|| "too few".to_owned(), |found| typical(found.value, "ns", found.censored))
+    }
+}
+
+/// What had no answer of several loads together.
+fn unanswered<'a>(loads: impl Iterator<Item = &'a LoadResult>) -> Unanswered {
+    let (mut asked, mut lost, mut waited) = (0.0, 0.0, Nanos::ZERO);
+    for load in loads {
+        // As of one load: in a closed loop nothing is intended beforehand.
+        let own = load.counts.intended.max(load.counts.sent).saturating_sub(load.counts.waiting) as f64;
+        (asked, lost) = (asked + own, lost + own * load.unanswered());
+        waited = waited.max(load.timeout);
+    }
+    Unanswered { share: if asked > 0.0 { lost / asked } else { 0.0 }, waited }
 }
 
 /// All that was found; empty where the run has no desktops.
@@ -81,6 +110,7 @@ fn one<'a>(context: &'a Context, cell: &Cell, position: usize, measure: &'a str)
         users,
         rates: (received as f64 / seconds, sent as f64 / seconds),
         summary: context.summary.cells.iter().find(|c| c.cell == cell.id && c.measure == measure)?,
-        latency: data.latency.get(&(cell.id.clone(), measure.to_owned())),
+        latency: data.latency.get(&(cell.id.clone(), measure.to_owned())).cloned().map(LatencyHistogram),
+        unanswered: unanswered(loads()),
     })
 }

@@ -6,10 +6,11 @@ use vtax_store::record::Validity;
 use super::found::{Compared, Found};
 use super::trial::{figures, median_of};
 use crate::context::Context;
-use crate::format::{duration, quantity};
+use crate::format::quantity;
 use crate::html::parts::{details, figure, titled, wide};
 use crate::html::table::PlainTable;
 use crate::markup::Markup;
+use crate::metric::Value;
 use crate::plot::scale::Scale;
 use crate::plot::xy::{Axis, Series, Stroke, xy};
 use crate::plot::{responsive, series};
@@ -39,15 +40,15 @@ pub(super) fn users(all: &[Compared<'_>]) -> Markup {
     for compared in all {
         let mut table = PlainTable::new("", &columns);
         for found in &compared.found {
-            let value = |metric: &str, unit: &str| or_empty(found.value(metric), |v| quantity(v, unit));
-            let percentile =
-                |quantile| found.percentile(quantile).map_or_else(|| "too few".to_owned(), duration);
+            let value = |metric: &str, unit: &str| {
+                found.value(metric).map(|value| quantity(value, unit)).unwrap_or_default()
+            };
             let cells = [
                 found.measure.to_owned(),
                 found.users.to_string(),
-                percentile(0.5),
-                percentile(0.95),
-                percentile(0.99),
+                found.percentile_words(0.5),
+                found.percentile_words(0.95),
+                found.percentile_words(0.99),
                 value("desktop_merged", "1"),
                 value("desktop_cpu_per_session", "1"),
                 value("desktop_updates", "/s"),
@@ -63,9 +64,11 @@ pub(super) fn users(all: &[Compared<'_>]) -> Markup {
         m.add(&details("By kind of action: medians", &by_kind(&compared.found)));
     }
     if !m.is_empty() {
-        let note = "Percentiles are of all trials together, other figures medians over trials. CPU per session is the share of one CPU \
-                    that the whole side under test spent for each user. The first picture is the longest wait of a user for it: all \
-                    connect at once, but with `stay` one after the other, as the users before leave.";
+        let note = "Percentiles are of all trials together, other figures medians over trials. What had no answer counts as slower than \
+                    every answer; of which kind it was isn't known, so each kind has its share. CPU per session is the share of one CPU \
+                    that the whole side under test spent for each user. The first picture is the longest wait of a user for it, from \
+                    when that user was to connect. Without `stay` all connect at once at the start. With it one connects after the other, \
+                    as the users before leave, and the waits are of those who were due in the recorded time.";
         m.element("p", &[("class", "small-print")], note);
     }
     m
@@ -76,15 +79,10 @@ fn by_kind(found: &[Found<'_>]) -> Markup {
     columns.extend(Kind::ALL.map(|kind| (kind.word(), true)));
     let mut table = PlainTable::new("", &columns);
     for found in found {
-        let medians = Kind::ALL.map(|kind| or_empty(found.value(median_of(kind)), duration));
+        let medians = Kind::ALL.map(|kind| found.time(median_of(kind)));
         table.push(&found.label, [found.measure.to_owned()].into_iter().chain(medians));
     }
     table.finish()
-}
-
-/// A figure, or nothing.
-fn or_empty(value: Option<f64>, words: impl Fn(f64) -> String) -> String {
-    value.map_or_else(String::new, words)
 }
 
 /// Latency against users, where loads of several numbers of users were offered.
@@ -97,13 +95,15 @@ pub(super) fn over_users(all: &[Compared<'_>]) -> Markup {
         let mut positions: Vec<usize> = open.iter().map(|found| found.position).collect();
         positions.sort_unstable();
         positions.dedup();
-        let (mut drawn, mut keys) = (Vec::new(), Vec::new());
+        let (mut drawn, mut keys, mut has_bound) = (Vec::new(), Vec::new(), false);
         for position in positions {
             let own: Vec<&Found<'_>> = open.iter().copied().filter(|f| f.position == position).collect();
             let lines = [(0.5, "median"), (0.95, "p95")];
-            let lines = lines.into_iter().filter_map(|(quantile, name)| line(&own, quantile, name));
             let before = drawn.len();
-            drawn.extend(lines);
+            for (line, bound) in lines.into_iter().filter_map(|(quantile, name)| line(&own, quantile, name)) {
+                drawn.push(line);
+                has_bound |= bound;
+            }
             if let Some(first) = own.first().filter(|_| drawn.len() > before) {
                 keys.push((series(position), first.label.clone()));
             }
@@ -111,26 +111,32 @@ pub(super) fn over_users(all: &[Compared<'_>]) -> Markup {
         if !drawn.is_empty() {
             m.add(&picture(&titled("Latency against users", &compared.label), &keys, &drawn));
         }
+        if has_bound {
+            let note = "Where so many actions had no answer that a percentile lies among them, its point is at the time for which an \
+                        answer was waited: it is that or more.";
+            m.element("p", &[("class", "small-print")], note);
+        }
     }
     m
 }
 
-/// A percentile in milliseconds by users; `None` where that is a single point.
-fn line(own: &[&Found<'_>], quantile: f64, name: &str) -> Option<Series> {
+/// A percentile in milliseconds by users, and whether one of them is a bound; `None` where that is a single point.
+fn line(own: &[&Found<'_>], quantile: f64, name: &str) -> Option<(Series, bool)> {
     let first = own.first()?;
-    let of = |found: &&Found<'_>| Some((f64::from(found.users), found.percentile(quantile)? / 1e6));
-    let mut points: Vec<(f64, f64)> = own.iter().filter_map(of).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    points.dedup_by_key(|point| point.0);
-    if points.len() < 2 {
+    let of = |found: &&Found<'_>| Some((f64::from(found.users), found.percentile(quantile)?));
+    let mut found: Vec<(f64, Value)> = own.iter().filter_map(of).collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    found.dedup_by_key(|point| point.0);
+    if found.len() < 2 {
         return None;
     }
-    Some(Series {
+    let line = Series {
         class: format!("{} curve", series(first.position)),
         label: format!("{}, {name}", first.label),
         stroke: Stroke::Marked(first.position),
-        points,
-    })
+        points: found.iter().map(|(users, value)| (*users, value.value / 1e6)).collect(),
+    };
+    Some((line, found.iter().any(|(_, value)| value.censored)))
 }
 
 fn picture(caption: &str, keys: &[(&'static str, String)], drawn: &[Series]) -> Markup {

@@ -73,9 +73,9 @@ pub(super) fn section(plan: &Plan, all: &[Compared<'_>]) -> Markup {
         let kilo = |rate: f64| digits(rate / 1e3);
         let busy = found.value("desktop_cpu_per_session").map(|share| share * f64::from(found.users));
         let cpu = busy.map_or_else(String::new, |share| quantity(share, "1"));
-        let p95 = found.percentile(0.95).map_or_else(|| "too few".to_owned(), |ns| quantity(ns, "ns"));
         let rates = [transmitted + received, transmitted, received].map(kilo);
-        let cells = [found.users.to_string()].into_iter().chain(rates).chain([cpu, p95]);
+        let cells =
+            [found.users.to_string()].into_iter().chain(rates).chain([cpu, found.percentile_words(0.95)]);
         table.push(&head, cells);
     }
     m.add(&wide(&table.finish(), columns.len()));

@@ -5,7 +5,7 @@ use vtax_load::desktop::{DesktopFigures, Kind};
 use vtax_store::record::TrialRecord;
 
 use crate::general::trial::load;
-use crate::metric::{HISTOGRAM_RESOLUTION, Info, Value, enough, exact, higher, lower};
+use crate::metric::{HISTOGRAM_RESOLUTION, Info, Unanswered, Value, exact, higher, lower, percentiles};
 
 /// The metrics of this family, in the order of tables. Latency itself is that of all loads.
 pub(crate) const METRICS: &[Info] = &[
@@ -47,12 +47,13 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
         exact("desktop_pixels", found.pixels as f64 / seconds),
         exact("desktop_bytes_per_pixel", found.bytes as f64 / found.pixels as f64),
     ];
-    let of_histogram = |metric, value| Value { resolution: HISTOGRAM_RESOLUTION, ..exact(metric, value) };
-    for (kind, latency) in found.by_kind.iter().filter(|(_, latency)| enough(latency.len(), 0.5)) {
-        values.push(of_histogram(median_of(*kind), latency.quantile(0.5).0 as f64));
+    for (kind, latency) in &found.by_kind {
+        // Of what kind those were that had no answer isn't recorded: each kind has the share of all.
+        values.extend(percentiles(latency, Unanswered::of(load), &[(median_of(*kind), 0.5)]));
     }
     if !found.opening.is_empty() {
-        values.push(of_histogram("desktop_opening", found.opening.0.max() as f64));
+        let longest = found.opening.0.max() as f64;
+        values.push(Value { resolution: HISTOGRAM_RESOLUTION, ..exact("desktop_opening", longest) });
     }
     if let Some(cpu) = record.cpu().filter(|cpu| cpu.requests > 0 && found.sessions > 0) {
         // CPU time was taken over a longer time than the actions were recorded in: the time per action is what both have.

@@ -100,7 +100,7 @@ pub(super) fn tables(data: &RunData) -> Vec<Table> {
         let refusals = ftp.refusals.iter().map(|(code, times)| format!("{code}: {times}"));
         let refusals = refusals.collect::<Vec<_>>().join(", ");
         let seconds = seconds(trial, load);
-        let goodput = (seconds > 0.0).then(|| ftp.bytes() as f64 / seconds);
+        let goodput = (seconds > 0.0).then(|| ftp.bytes_in_time() as f64 / seconds);
         table.push([
             number(trial.index),
             text(&trial.cell),

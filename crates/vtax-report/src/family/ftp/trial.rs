@@ -126,9 +126,9 @@ pub(super) fn seconds(record: &TrialRecord, load: &LoadResult) -> f64 {
     load.duration.as_secs_f64() + cut
 }
 
-/// Bytes of files that were right, per second.
+/// Bytes of files that were right, per second: of transfers that ended within the recorded time.
 fn goodput(record: &TrialRecord, load: &LoadResult, ftp: &FtpDetails) -> f64 {
-    ftp.bytes() as f64 / seconds(record, load)
+    ftp.bytes_in_time() as f64 / seconds(record, load)
 }
 
 /// `; 542 MB/s of files`, where a load moved any.

@@ -55,9 +55,8 @@ pub(crate) fn of_load(record: &TrialRecord) -> Vec<Value> {
         values.extend(mean("reply_time", &exchanges.response));
         values.extend(mean("reply_transfer", &exchanges.transfer));
     }
+    values.push(exact("reply_rate", reply_rate(load, http, seconds)));
     let errors = &load.counts.errors;
-    let replies = load.counts.ok + errors.status + errors.unexpected;
-    values.push(exact("reply_rate", replies as f64 / load.duration.as_secs_f64().max(1e-9)));
     for (metric, count) in [
         ("client_timo", errors.client_timeout),
         ("connrefused", errors.refused),
@@ -73,6 +72,17 @@ pub(crate) fn of_load(record: &TrialRecord) -> Vec<Value> {
     }
     values.retain(|value| value.value.is_finite());
     values
+}
+
+/// Answers of any status per second that came within the recorded time, which is `seconds` long for what is in the details. Older versions
+/// wrote down those of requests that began within it alone, some of which are waited for after it.
+fn reply_rate(load: &LoadResult, http: &HttpDetails, seconds: f64) -> f64 {
+    if let Some(replies) = http.replies_in_time {
+        return replies as f64 / seconds;
+    }
+    let errors = &load.counts.errors;
+    let replies = load.counts.ok + errors.status + errors.unexpected;
+    replies as f64 / load.duration.as_secs_f64().max(1e-9)
 }
 
 fn found(record: &TrialRecord) -> Option<(&LoadResult, &HttpDetails)> {
@@ -135,7 +145,27 @@ pub(crate) fn describe_capacity(found: &CapacityOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vtax_load::{Counts, Details};
+    use vtax_store::record::Observation;
     use vtax_units::Rate;
+
+    /// A service that answered 1000/s and was asked 1200/s was said to reply 1200/s, as what was left came after the end.
+    #[test]
+    fn replies_after_the_end_are_no_part_of_their_rate() {
+        let rate = |replies_in_time: Option<u64>| {
+            let http = HttpDetails { replies_in_time, ..HttpDetails::default() };
+            let load = LoadResult {
+                duration: Nanos::from_secs(10),
+                counts: Counts { sent: 12_000, ok: 12_000, ..Counts::default() },
+                details: Some(Details { http: Some(Box::new(http)), ..Details::default() }),
+                ..LoadResult::default()
+            };
+            let observations = vec![Observation::whole(0, Finding::Throughput { load })];
+            let values = of_load(&TrialRecord { observations, ..TrialRecord::default() });
+            values.iter().find(|value| value.metric == "reply_rate").map(|value| value.value)
+        };
+        assert_eq!((rate(Some(10_000)), rate(None)), (Some(1_000.0), Some(1_200.0)));
+    }
 
     #[test]
     fn what_a_search_found_has_its_unit_once() {

@@ -4,7 +4,7 @@
 use vtax_load::network::{NetworkResult, TcpFlow};
 use vtax_plan::model::NetworkTestKind;
 use vtax_store::record::{Observation, Validity};
-use vtax_units::fact;
+use vtax_units::{Nanos, fact};
 
 use super::bench::{self, Bench, Link, Links, Test};
 use super::checks::{Witness, agreement};
@@ -135,6 +135,8 @@ fn udp_table(links: &Links<'_>) -> Table {
     );
     for (_, link, test) in each(links, "udp") {
         let NetworkTestKind::Udp(asked) = &test.test.kind else { continue };
+        // Without a rate it is the batches' doing.
+        let jitter = |of: Nanos| number_or_none(asked.rate.map(|_| of.0 as f64));
         for udp in link.udp(&test.test.name) {
             table.push([
                 text(&link.cell.id),
@@ -147,8 +149,8 @@ fn udp_table(links: &Links<'_>) -> Table {
                 count(udp.receiver.received),
                 number(udp.loss()),
                 number(udp.goodput()),
-                count(udp.receiver.jitter.0),
-                count(udp.receiver.jitter_mean.0),
+                jitter(udp.receiver.jitter),
+                jitter(udp.receiver.jitter_mean),
                 count(udp.receiver.reordered),
                 count(udp.receiver.duplicates),
                 count(udp.receiver.no_room),

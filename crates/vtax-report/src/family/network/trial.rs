@@ -157,7 +157,10 @@ fn values(observation: &Observation) -> Vec<Value> {
             values.extend(spent.map(|ns| exact("cpu_per_byte", ns)));
         }
         Some(NetworkResult::Udp(udp)) => {
-            values.push(exact("udp_jitter", udp.receiver.jitter_mean.0 as f64));
+            // Without a rate many leave and arrive together: how they differ is the batches' doing.
+            if !udp.sender.lateness.is_empty() {
+                values.push(exact("udp_jitter", udp.receiver.jitter_mean.0 as f64));
+            }
             values.push(exact("udp_loss", udp.loss()));
             values.push(exact(UDP_GOODPUT.name, udp.goodput()));
             values.extend(spent.map(|ns| exact("cpu_per_datagram", ns)));
@@ -204,7 +207,28 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
 
 #[cfg(test)]
 mod tests {
+    use vtax_load::network::{UdpReceiver, UdpResult, UdpSender};
+    use vtax_store::network::NetworkFinding;
+
     use super::*;
+
+    #[test]
+    fn jitter_is_a_figure_where_there_is_a_rate() {
+        let has_jitter = |lateness| {
+            let sender = UdpSender { sent: 200, time: Nanos::from_secs(1), lateness, ..UdpSender::default() };
+            let receiver = UdpReceiver { received: 199, ..UdpReceiver::default() };
+            let result = NetworkResult::Udp(UdpResult { sender, receiver });
+            let found = NetworkFinding { result, checks: Vec::new() };
+            let result = Some(Finding::Network(Box::new(found)));
+            let values = values(&Observation { result, ..Observation::default() });
+            assert!(values.iter().any(|value| value.metric == "udp_loss"));
+            values.iter().any(|value| value.metric == "udp_jitter")
+        };
+        let mut lateness = LatencyHistogram::new();
+        assert!(!has_jitter(lateness.clone()), "many left together");
+        lateness.record(Nanos(1));
+        assert!(has_jitter(lateness));
+    }
 
     #[test]
     fn one_more_test_is_no_tests() {
