@@ -19,6 +19,7 @@ mod load;
 mod man;
 mod merge;
 mod on;
+mod plan_name;
 mod report;
 mod reproduce;
 mod run;

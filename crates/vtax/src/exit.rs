@@ -13,7 +13,7 @@ use vtax_plan::PlanErrors;
 
 use crate::brief;
 
-/// How the command ended (README, "Exit codes").
+/// How the command ended (README, "Commands").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// What was asked for is done.
@@ -97,7 +97,7 @@ impl From<PlanErrors> for Failure {
 
 /// An error of another crate's that tells whose fault it is.
 pub(crate) trait Fault: Into<anyhow::Error> {
-    /// The exit code that it leads to (README, "Exit codes").
+    /// The exit code that it leads to (README, "Commands").
     fn exit(&self) -> Exit;
 }
 

@@ -64,6 +64,11 @@ fn plan(environments: &str, services: &str) -> String {
     )
 }
 
+/// The same, which makes few of its trials again where a busy machine disturbs them: its budget is spent from the start.
+fn brief_plan(environments: &str, services: &str) -> String {
+    plan(environments, services).replace("repeat: 1", "repeat: {min: 1, max: 1, budget: 1s}")
+}
+
 const OWN_HTTP: &str = r#"[{command: {name: own, run: [/proc/self/exe, none], port: 9000, ready: port}}]"#;
 
 fn journal(run: &Path) -> String {
@@ -285,7 +290,7 @@ fn the_web_service_works_for_root_in_a_container_too() {
         return;
     }
     let scratch = Scratch::new();
-    let plan = scratch.file("plan.yaml", &plan("[native, container]", "[http]"));
+    let plan = scratch.file("plan.yaml", &brief_plan("[native, container]", "[http]"));
     let output = vtax(&["run", &plan, "--out", &scratch.name("run")]);
     // 3 where a busy machine let no trial count.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output));
@@ -332,7 +337,7 @@ fn a_plain_user_measures_natively_and_is_told_what_is_missing() {
     let scratch = Scratch::new();
     let binary = scratch.name("vtax");
     programs::install(Path::new(VTAX), Path::new(&binary));
-    let plan = scratch.file("plan.yaml", &plan("[native, container]", "[http]"));
+    let plan = scratch.file("plan.yaml", &brief_plan("[native, container]", "[http]"));
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "env"])
         .arg(format!("HOME={}", scratch.name("")))
@@ -353,7 +358,7 @@ fn without_namespaces_loopback_is_measured() {
     let scratch = Scratch::new();
     let binary = scratch.name("vtax");
     programs::install(Path::new(VTAX), Path::new(&binary));
-    let plan = scratch.file("plan.yaml", &plan("[native, vm]", "[http]"));
+    let plan = scratch.file("plan.yaml", &brief_plan("[native, vm]", "[http]"));
     let forbid = "echo 0 > /proc/sys/user/max_user_namespaces; \
                   exec setpriv --inh-caps=-all --bounding-set=-all --no-new-privs \"$@\"";
     let output = Command::new("unshare")
@@ -395,7 +400,8 @@ fn a_signal_to_each_process_stops_as_cleanly() {
 
 fn stopped_by(signal: &str, whom: impl Fn(u32) -> Vec<String>) {
     let scratch = Scratch::new();
-    let slow = plan("[native]", "[http]").replace("300ms", "3s").replace("repeat: 1", "repeat: 3");
+    let slow = plan("[native]", "[http]").replace("300ms", "3s");
+    let slow = slow.replace("repeat: 1", "repeat: {min: 2, max: 2, budget: 4s}");
     let plan = scratch.file("plan.yaml", &slow);
     let run = scratch.name("run");
     let front = Command::new(VTAX)
@@ -441,19 +447,6 @@ fn a_full_disk_is_named_and_finished_trials_stay() {
     assert!(finished >= 1, "{}", text(&output));
     let trials = std::fs::read_dir(scratch.path("kept/trials")).expect("trials").count();
     assert!(trials >= finished, "{finished} trials are in the journal, {trials} on disk");
-}
-
-#[test]
-fn doctor_proves_its_lines() {
-    let output = vtax(&["doctor", "--json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let checks: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let checks = checks.as_array().expect("a list");
-    assert!(checks.len() > 8);
-    for check in checks {
-        let fine = check["state"] == "ok";
-        assert!(fine || check["fix"].as_str().is_some_and(|f| !f.is_empty()), "no way out: {check}");
-    }
 }
 
 #[test]
@@ -522,7 +515,7 @@ fn a_calibration_is_kept_found_and_taken_along() {
     let taken = std::fs::read_to_string(Path::new(&again).join("calibration.json")).expect("taken along");
     assert!(taken.contains(key));
     let refused = vtax(&["calibrate", "--resume", &again]);
-    expect(&refused, 2, &["compares environments with one another", "vtax run --resume"]);
+    expect(&refused, 2, &["is an ordinary run and no calibration", "vtax run --resume"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use vtax_sys::require::{Need, installed, need};
@@ -83,18 +84,25 @@ impl Up {
             .stdout(Stdio::piped())
             .spawn()
             .expect("vtax starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+        let up = Self { child, name: name.to_owned() };
+        let (tell, told) = channel();
+        // All is read, also what nobody looks at any more, so that who writes it is not kept waiting.
+        std::thread::spawn(move || {
+            for line in lines {
+                let _ = tell.send(line);
+            }
+        });
+        let until = Instant::now() + 2 * SURELY;
         let mut said = String::new();
-        for line in lines.by_ref().map_while(Result::ok) {
-            said += &line;
-            said.push('\n');
-            if line.contains("ends it") {
-                break;
+        while !said.contains("ends it") {
+            match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => said += &(line + "\n"),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("it doesn't stand: {said}"),
             }
         }
-        // The rest is read so that who writes it is not kept waiting.
-        std::thread::spawn(move || lines.for_each(drop));
-        (Self { child, name: name.to_owned() }, said)
+        (up, said)
     }
 
     fn exec(&self, node: &str, command: &str) -> (bool, String) {
@@ -237,7 +245,8 @@ fn what_frr_refuses_is_told_with_router_and_line() {
     assert_eq!(daemons_of(&format!("r1{name}")), 0);
 }
 
-/// Two routers that speak different protocols, so that they never agree. `NAME` makes their names this test's own.
+/// Three routers, of which neither outer one takes the other's routes, as both have the same number (RFC 4271, section 9.1.2), so that
+/// they never agree. `NAME` makes their names this test's own.
 const STRANGERS: &str = "
 vtax: 1
 name: strangers
@@ -249,8 +258,11 @@ paths:
       place: host
       topology:
         custom:
-          routers: [wNAME, {name: eNAME, speaks: bgp, system: 65001}]
-          links: [{between: [wNAME, eNAME]}]
+          routers:
+            - {name: wNAME, speaks: bgp, system: 65001}
+            - {name: mNAME, speaks: bgp, system: 65002}
+            - {name: eNAME, speaks: bgp, system: 65001}
+          links: [{between: [wNAME, mNAME]}, {between: [mNAME, eNAME]}]
           client: wNAME
           sut: eNAME
 services: http
@@ -283,21 +295,21 @@ fn a_router_that_dies_while_it_is_brought_up_is_named() {
         .map(Killed::new)
         .expect("vtax starts");
     let until = Instant::now() + SURELY;
-    let ospf = loop {
-        let found = processes_of(&router).into_iter().find(|(_, program)| program.ends_with("ospfd"));
-        assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "no OSPF at {router}");
+    let bgp = loop {
+        let found = processes_of(&router).into_iter().find(|(_, program)| program.ends_with("bgpd"));
+        assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "no BGP at {router}");
         match found {
             Some((pid, _)) => break pid,
             None => std::thread::sleep(Duration::from_millis(20)),
         }
     };
     // It dies while it starts, or while its lab waits for routes that never come.
-    let killed = Command::new("kill").args(["-KILL", &ospf.to_string()]).status().unwrap();
+    let killed = Command::new("kill").args(["-KILL", &bgp.to_string()]).status().unwrap();
     assert!(killed.success());
     let output = child.output().unwrap();
     let told = output_text(&output);
     assert_eq!(output.status.code(), Some(3), "{told}");
-    assert!(told.contains(&format!("router {router}: ospfd ended")), "{told}");
+    assert!(told.contains(&format!("router {router}: bgpd ended")), "{told}");
     assert_eq!(daemons_of(&router), 0);
 }
 

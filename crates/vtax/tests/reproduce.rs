@@ -58,7 +58,7 @@ rules:
 
 const PLAN: &str = "vtax: 1\nname: mine\nbaseline: native\nenvironments: [native, native: {name: other}]\n\
                     services: http\nworkload:\n  http: {target: /bytes/100, connections: 2}\n\
-                    measure:\n  - latency: {load: 50/s, warmup: 0s, duration: 400ms}\nrepeat: {min: 3, max: 3}\n";
+                    measure:\n  - latency: {load: 50/s, warmup: 0s, duration: 400ms}\nrepeat: {min: 3, max: 3, budget: 1s}\n";
 
 fn mine(folder: &Path) {
     std::fs::write(folder.join("claims.yaml"), STUDY).expect("written");
@@ -162,7 +162,8 @@ fn a_study_is_tried_before_it_is_run() {
 fn a_run_ends_with_the_reproduce_that_is_killed() {
     let Some((folder, out)) = runnable() else { return };
     // Longer than the test.
-    std::fs::write(folder.path().join("plan.yaml"), PLAN.replace("400ms", "300s")).expect("written");
+    let long = PLAN.replace("400ms", "300s").replace("budget: 1s", "budget: 301s");
+    std::fs::write(folder.path().join("plan.yaml"), long).expect("written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_vtax"));
     command.arg("reproduce").arg(folder.path()).arg("--out").arg(&out);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -26,7 +26,7 @@ workload:
   - voice: {streams: 5}
 measure:
   - network: {warmup: 50ms, duration: 400ms}
-repeat: 1
+repeat: {min: 1, max: 1, budget: 1s}
 ";
 
 fn vtax(args: &[&str], paths: &[&Path]) -> Output {
@@ -111,7 +111,7 @@ fn a_transfer_outlives_a_short_cut_and_the_silence_is_told() {
     }
     let _alone = alone();
     let cut = "measure.network={warmup: 0s, duration: 1200ms, cut: {at: 200ms, lasting: 300ms}}";
-    let changes = ["workload=tcp", "paths=[direct]", "baseline=native", cut];
+    let changes = ["repeat.budget=2s", "workload=tcp", "paths=[direct]", "baseline=native", cut];
     let silences = || -> Vec<u64> {
         let directory = tempfile::tempdir().expect("a directory");
         let told = |trial: &Value| {
@@ -121,7 +121,7 @@ fn a_transfer_outlives_a_short_cut_and_the_silence_is_told() {
             assert!(matches!(reason, None | Some("disturbed")), "{test}");
             test["facts"]["cut.silence_ns"].as_str().expect("told").parse().expect("a number")
         };
-        trials(VTAX, directory.path(), PLAN, &changes).iter().map(told).collect()
+        each_once(VTAX, directory.path(), PLAN, &changes, 1).iter().map(told).collect()
     };
     // On a busy machine a cut may come when the transfer is over.
     let mut made: Vec<Vec<u64>> = Vec::new();

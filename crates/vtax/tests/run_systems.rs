@@ -20,7 +20,7 @@ services: http
 workload: {http: {target: /bytes/100, connections: 6, timeout: 5s}}
 measure:
   - latency: {load: 150/s, warmup: 50ms, duration: 600ms}
-repeat: 1
+repeat: {min: 1, max: 1, budget: 5s}
 ";
 
 fn vtax(args: &[&str], paths: &[&Path]) -> Output {

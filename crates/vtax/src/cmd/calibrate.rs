@@ -35,8 +35,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         // Only one that is resumed can be of another kind.
         let directory = shell_word(&target.directory);
         return Err(anyhow::anyhow!(
-            "{directory} compares environments with one another, and a calibration a baseline with itself: begin one with \
-             `vtax calibrate PLAN`; `vtax run --resume {directory}` goes on with this"
+            "{directory} is an ordinary run and no calibration. `vtax run --resume {directory}` continues it; \
+             `vtax calibrate PLAN` begins a calibration"
         ))
         .bad_input();
     }
@@ -94,7 +94,8 @@ fn made(job: &Job, host: &HostFacts, report: &Report) -> Calibration {
 /// What was found, for people.
 fn text(made: &Calibration, kept: &Path) -> String {
     let mut text = String::from(
-        "\nEquals against each other: what they seemed to cost, and the smallest cost that would be told\n\n",
+        "\nThe baseline against itself: the difference that was seen (there is none in truth), and the smallest difference that \
+         this host can show\n\n",
     );
     let row = |e: &CalibratedEffect| -> [String; 5] {
         let seemed = match (e.tax, e.interval) {
@@ -119,12 +120,12 @@ fn text(made: &Calibration, kept: &Path) -> String {
     let unknown = made.effects.iter().filter(|e| e.detectable.is_none()).count();
     if unknown > 0 {
         text += &format!(
-            "{unknown} have no smallest effect, as too few trials count: make more of them (`repeat`)\n"
+            "no smallest effect is known of {unknown} of them, as too few trials count: make more of them (`repeat`)\n"
         );
     }
     let told_apart = made.effects.iter().filter(|e| e.told_apart).count();
     text += &format!(
-        "{told_apart} of {} comparisons of equals were told apart; chance does that to one in twenty\nkept: {}\n",
+        "{told_apart} of {} comparisons showed a difference where there is none; by chance one in twenty does\nkept: {}\n",
         made.effects.len(),
         kept.display()
     );
@@ -186,13 +187,13 @@ mod tests {
             "native.bridge.http\n  measure  metric       trials  seemed                smallest\n",
             "  latency  latency_p50  5       1.012x (0.970-1.050)  6.1 %\n",
             "6.1 %  told apart\n",
-            "1 of 2 comparisons of equals were told apart",
+            "1 of 2 comparisons showed a difference where there is none; by chance one in twenty does\n",
             "kept: /c/k.json",
         ] {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
         let unknown = CalibratedEffect { detectable: None, interval: None, ..effect("latency_p50", false) };
         let text = self::text(&Calibration { effects: vec![unknown], ..made }, Path::new("/c/k.json"));
-        assert!(text.contains("1 have no smallest effect, as too few trials count"), "{text}");
+        assert!(text.contains("no smallest effect is known of 1 of them, as too few"), "{text}");
     }
 }

@@ -227,12 +227,15 @@ fn workload_text(plan: &Plan) -> String {
 
 /// What the plan's rounds can tell, by the calibration.
 fn precision_lines(plan: &Plan, made: &Calibration) -> String {
-    let from =
-        |tax: Option<f64>| tax.map_or_else(|| "no tax".to_owned(), |t| format!("taxes from {t:.2}x on"));
+    let shown = |tax: Option<f64>, one: &str| match tax {
+        Some(tax) => format!("can show {one} of {tax:.2}x or more"),
+        None => "can't show any tax".to_owned(),
+    };
     let (min, max) = (plan.repeat.min, plan.repeat.max);
     table(calibration::foresight(plan, made).into_iter().map(|f| {
-        let least = format!("{min} rounds tell {}", from(f.with_min));
-        let most = if max > min { format!(", {max} rounds {}", from(f.with_max)) } else { String::new() };
+        let least = format!("{min} rounds {}", shown(f.with_min, "a tax"));
+        let most = shown(f.with_max, "one");
+        let most = if max > min { format!(", {max} rounds {most}") } else { String::new() };
         let label = label_of(&f.metric);
         let what =
             if f.measure.ends_with(&f.metric) { f.measure } else { format!("{label} [{}]", f.measure) };
@@ -397,11 +400,15 @@ mod tests {
         let text = precision_lines(&plan, &made);
         let lines: Vec<&str> = text.lines().collect();
         assert!(
-            lines[0].starts_with("  capacity                   2 rounds tell no tax, 5 rounds taxes from 1."),
+            lines[0].starts_with(
+                "  capacity                   2 rounds can't show any tax, 5 rounds can show one of 1."
+            ),
             "{text}"
         );
         assert!(
-            lines[1].starts_with("  latency, median [latency]  2 rounds tell no tax, 5 rounds taxes from 1."),
+            lines[1].starts_with(
+                "  latency, median [latency]  2 rounds can't show any tax, 5 rounds can show one of 1."
+            ),
             "{text}"
         );
     }

@@ -22,8 +22,8 @@ pub(super) const DIRECTORIES: &str = "vtax-doctor-";
 
 /// What this host can measure, and the command that would add what it can't: a line for each capability.
 ///
-/// What the kernel must allow is proved by doing it; of services, and of programs that paths are made of, it is looked
-/// whether they are installed. --all shows every point that was checked.
+/// What the kernel must allow is proved by doing it; services, and the programs that paths need, are only looked for, not
+/// started. --all shows every point that was checked.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Show every point that was checked, with what was found and what would fix it.

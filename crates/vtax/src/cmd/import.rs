@@ -7,6 +7,7 @@ use vtax_plan::har::{self, HarError};
 use vtax_units::{counted, printable};
 
 use crate::cmd::files::write_new;
+use crate::cmd::plan_name::plan_name;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::out;
 
@@ -31,20 +32,11 @@ struct HarArgs {
     #[arg(long, short)]
     out: Option<PathBuf>,
     /// The plan's name.
-    #[arg(long, default_value = "imported", value_parser = name)]
+    #[arg(long, default_value = "imported", value_parser = plan_name)]
     name: String,
     /// The statuses of the archive are expected: other ones are errors.
     #[arg(long)]
     expect: bool,
-}
-
-/// A name of a plan.
-fn name(text: &str) -> Result<String, String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if text.is_empty() || text.len() > 60 || !text.chars().all(fits) {
-        return Err("a name is 1 to 60 letters, digits, `-` and `_`".to_owned());
-    }
-    Ok(text.to_owned())
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {

@@ -3,23 +3,25 @@
 mod ask;
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use vtax_plan::PlanErrors;
 use vtax_plan::draft::{Draft, Question, Subject, words};
 use vtax_service::find_program;
 use vtax_units::Nanos;
 
 use self::ask::{Asking, NoAnswer};
 use crate::cmd::files::write_new;
+use crate::cmd::plan_name::plan_name;
 use crate::cmd::run::shell_word;
 use crate::exit::{Classify, Exit, Failure, Outcome};
 use crate::out;
 
 /// Write a first plan: on a terminal five questions are asked, of which each may be answered by an option instead.
 ///
-/// The plan has comments that say what each key is for, and `vtax check` accepts it. What is not a terminal gets the
-/// defaults of what isn't given.
+/// The plan has comments that say what each key is for, and `vtax check` accepts it. Without a terminal nothing is asked: what no option
+/// gives has its default.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The file to write; `NAME.yaml` unless given. One that is there stays as it is.
@@ -39,7 +41,7 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u16).range(1..)
     )]
     port: u16,
-    /// What it is compared with: the same natively is always measured.
+    /// Where it is measured besides; natively it is always measured, and the others are compared with that.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENVIRONMENT")]
     against: Vec<Environment>,
     /// What you want to know.
@@ -52,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     time: Option<Nanos>,
     /// Name of the plan: letters, digits, - and _.
-    #[arg(long, default_value = "first")]
+    #[arg(long, default_value = "first", value_parser = plan_name)]
     name: String,
     /// Ask nothing.
     #[arg(short, long)]
@@ -66,9 +68,9 @@ struct Words(Vec<String>);
 fn command(line: &str) -> Result<Words, String> {
     let words = words(line)?;
     match mistyped(&words) {
-        Some(word) => {
-            Err(format!("`{word}` is no program here; one that isn't yet is named by its full path"))
-        }
+        Some(word) => Err(format!(
+            "this host has no program `{word}`; give the full path of one that isn't installed yet"
+        )),
         None => Ok(Words(words)),
     }
 }
@@ -139,6 +141,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(error).bad_input();
     }
     args.check_p99(&args.unasked())?;
+    args.check_possible(&file)?;
     let ask = !args.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let draft = if ask {
         let (mut answers, mut questions) = (std::io::stdin().lock(), std::io::stderr().lock());
@@ -160,7 +163,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     // The answers may have made it a limit of nothing.
     args.check_p99(&draft)?;
     let text = draft.text();
-    vtax_plan::parse(&file.to_string_lossy(), text.as_bytes(), &[] as &[&str])?;
+    check_plan(&file, &text)?;
     write_new(&file, &text)?;
     let name = shell_word(&file);
     out::text(&format!(
@@ -168,6 +171,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
          vtax run {name}     measure, and write a report\n"
     ))?;
     Ok(Exit::Done)
+}
+
+/// Refuses what isn't a plan.
+fn check_plan(file: &Path, text: &str) -> Result<(), PlanErrors> {
+    vtax_plan::parse(&file.to_string_lossy(), text.as_bytes(), &[] as &[&str]).map(drop)
 }
 
 /// The limit of the 99th percentile where nothing is said.
@@ -182,9 +190,41 @@ impl Args {
             return Ok(());
         }
         let error = anyhow::anyhow!(
-            "--p99 limits a search for the capacity of a service other than sip, and nothing here is one: leave --p99 out"
+            "--p99 is for capacity, and not for sip: this plan has nothing to limit by it, so leave it out"
         );
         Err(error).bad_input()
+    }
+
+    /// Refuses options of which no answers make a plan, such as a time in which no trial ends.
+    fn check_possible(&self, file: &Path) -> Result<(), PlanErrors> {
+        let mut refused = None;
+        for draft in self.possible() {
+            match check_plan(file, &draft.text()) {
+                Ok(()) => return Ok(()),
+                Err(errors) => refused = Some(errors),
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// What answers may make of the options, one of each kind that plans judge differently.
+    fn possible(&self) -> Vec<Draft> {
+        let draft = self.unasked();
+        let is_asked = self.run.is_none() && self.service.is_none();
+        let subjects = if is_asked {
+            vec![Subject::Http, Subject::Redis, Subject::Sip]
+        } else {
+            vec![draft.subject.clone()]
+        };
+        let all = [Question::Both, Question::Capacity, Question::Latency];
+        let questions = self.ask.map_or(all.to_vec(), |wanted| vec![question(wanted)]);
+        let of = |subject: &Subject| -> Vec<Draft> {
+            let one = |&question| Draft { subject: subject.clone(), question, ..draft.clone() };
+            questions.iter().map(one).collect()
+        };
+        let mut possible: Vec<Draft> = subjects.iter().flat_map(of).collect();
+        possible.retain(|draft| self.p99.is_none() || draft.uses_p99());
+        possible
     }
 
     /// The plan of what was given, with defaults for the rest.
@@ -234,15 +274,20 @@ impl Args {
         if self.against.is_empty() {
             let ask = "Compared with native, in what? container, vm, or both with a comma";
             draft.against = asking.ask(ask, "container, vm", |answer| {
-                let kinds: Result<Vec<_>, _> =
-                    answer.split(',').map(|kind| Environment::from_str(kind.trim(), true)).collect();
+                let kind = |word: &str| {
+                    let neither = |_| format!("`{word}` is neither container nor vm");
+                    Environment::from_str(word, true).map_err(neither)
+                };
+                let kinds: Result<Vec<_>, String> = answer.split(',').map(|word| kind(word.trim())).collect();
                 kinds.map(|kinds| self::kinds(&kinds))
             })?;
         }
         if self.ask.is_none() {
             let ask = "What do you want to know? capacity, latency, both";
-            draft.question =
-                asking.ask(ask, "both", |answer| Wanted::from_str(answer, true).map(question))?;
+            draft.question = asking.ask(ask, "both", |answer| {
+                let none = |_| format!("`{answer}` is none of capacity, latency, both");
+                Wanted::from_str(answer, true).map(question).map_err(none)
+            })?;
         }
         if self.p99.is_none() && draft.uses_p99() {
             let ask = "How long may 99 of 100 answers take for a load to count as carried?";
@@ -250,7 +295,7 @@ impl Args {
                 asking.ask(ask, "50ms", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
         }
         if self.time.is_none() {
-            let ask = "After how long is no trial added? (three of each are made anyway)";
+            let ask = "How long may it go on adding trials? (three of each are always made)";
             draft.time =
                 asking.ask(ask, "10m", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
         }
@@ -310,7 +355,7 @@ mod tests {
             assert!(said.contains(&format!("`{word}` is none of these, and no program here")), "{said}");
         }
         assert!(asked(&["--ask", "latency"], "sh\n\nvm\n5m\n").0.is_ok(), "a program's name is a command");
-        assert!(command("ngnix").is_err_and(|why| why.starts_with("`ngnix` is no program here")));
+        assert!(command("ngnix").is_err_and(|why| why.starts_with("this host has no program `ngnix`; ")));
         assert_eq!(command("ngnix --port {port}").unwrap().0.len(), 3, "what has arguments is meant");
         assert_eq!(command("/opt/ngnix").unwrap().0, ["/opt/ngnix"]);
     }
@@ -325,6 +370,31 @@ mod tests {
         assert!(port.contains("cannot be used with"), "{port}");
         assert_eq!(refused(&["--run", "sh -c x", "--port", "80"]), None);
         assert_eq!(refused(&["--service", "http"]), None, "the default port isn't given");
+    }
+
+    #[test]
+    fn what_no_answers_make_a_plan_of_is_refused_before_they_are_given() {
+        let possible = |arguments: &[&str]| {
+            let arguments = ["init"].iter().chain(arguments);
+            ParseArgs::<Args>::try_parse_from(arguments).unwrap().args.check_possible(Path::new("t.yaml"))
+        };
+        assert!(possible(&[]).is_ok() && possible(&["--p99", "20ms", "--time", "10m"]).is_ok());
+        assert!(possible(&["--p99", "0s"]).is_err() && possible(&["--time", "1ms"]).is_err());
+        // A request of HTTP has failed before it takes so long; what else may be answered has no such end.
+        assert!(possible(&["--service", "http", "--p99", "1h"]).is_err());
+        assert!(possible(&["--p99", "1h"]).is_ok());
+        for name in ["a b", ""] {
+            let refused = ParseArgs::<Args>::try_parse_from(["init", "--name", name]).err();
+            assert!(refused.is_some_and(|error| error.to_string().contains("1 to 60 letters")), "`{name}`");
+        }
+    }
+
+    #[test]
+    fn a_slip_is_told_in_the_question_s_words() {
+        let (draft, said) = asked(&["--service", "http"], "vm, kvm\nvm\nspeed\nlatency\n5m\n");
+        assert_eq!((draft.unwrap().question, said.contains("variant")), (Question::Latency, false), "{said}");
+        assert!(said.contains("`kvm` is neither container nor vm\n"), "{said}");
+        assert!(said.contains("`speed` is none of capacity, latency, both\n"), "{said}");
     }
 
     #[test]

@@ -19,10 +19,11 @@ use vtax_plan::is_smoke_test;
 use vtax_plan::model::{Cell, Measure, Plan};
 use vtax_report::Report;
 use vtax_run::{
-    LabExecutor, LiveProgress, PairSupport, RunEnd, RunError, Runner, Stop, TrialsOutcome, calibration,
+    Executor, LabExecutor, LiveProgress, PairSupport, RunEnd, RunError, Runner, Stop, TrialsOutcome,
+    calibration,
 };
 use vtax_store::summary::Summary;
-use vtax_store::{Calibration, HOSTS_FILE, RunDir, RunWriter, TAGS_FACT};
+use vtax_store::{HOSTS_FILE, RunDir, RunWriter, TAGS_FACT};
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::clock::unix_ms;
 use vtax_units::printable;
@@ -75,8 +76,8 @@ pub(super) struct Job {
     json: bool,
     /// Print no progress.
     quiet: bool,
-    /// What a new run takes along.
-    pub(super) calibration: Option<Calibration>,
+    /// What a new run takes along, by what its virtual machines will turn out to run on.
+    calibrations: calibration::Found,
     /// The QEMU for protected virtual machines.
     pub(super) pairs: PairSupport,
     /// What opens streams to other hosts, where the plan has such.
@@ -142,14 +143,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     // A run that goes on has the one it began with.
     let is_new = target.plan_file.is_some();
-    let find = || calibration::find(Cache::of_user().dir(), &target.plan, &vtax_run::host());
-    let calibration = is_new.then(find).flatten();
+    let find = || calibration::find_all(Cache::of_user().dir(), &target.plan, &vtax_run::host());
+    let calibrations = is_new.then(find).unwrap_or_default();
     let arguments = args.on.for_roles(&target.plan)?;
     let job = Job {
         strict: args.strict,
         json: args.json,
         quiet: args.quiet,
-        calibration,
+        calibrations,
         smoke_test_of: whole,
         ..Job::new(target, &arguments)?
     };
@@ -178,7 +179,7 @@ impl Job {
             strict: true,
             json: false,
             quiet: false,
-            calibration: None,
+            calibrations: calibration::Found::default(),
             pairs,
             opener,
             smoke_test_of: None,
@@ -243,11 +244,7 @@ impl Job {
         if !self.tags.is_empty() {
             provenance.facts.insert(TAGS_FACT.to_owned(), self.tags.join(","));
         }
-        let store = RunDir::create(&self.directory, &self.plan, &provenance)?;
-        if let Some(calibration) = &self.calibration {
-            store.write_calibration(calibration)?;
-        }
-        Ok(store)
+        Ok(RunDir::create(&self.directory, &self.plan, &provenance)?)
     }
 
     /// What trials are made with there.
@@ -281,9 +278,6 @@ impl Job {
         progress: &Progress,
     ) -> Result<(RunEnd, TrialsOutcome), Failure> {
         progress.line(&format!("run directory: {}", self.directory.display()));
-        if let Some(calibration) = &self.calibration {
-            progress.line(&format!("testbed calibrated {}", age(calibration.made_unix_ms, unix_ms())));
-        }
         let nodes = match &options.isolation {
             Isolation::Loopback { directory } => Some(directory.clone()),
             Isolation::Namespaces => None,
@@ -294,8 +288,15 @@ impl Job {
         };
         let mut executor = LabExecutor::new(&self.plan, options, &self.pairs, stop.clone(), progress)?;
         executor.watch_others(proc.as_ref());
+        if let Some(calibration) = self.calibrations.on(executor.accelerator().as_deref()) {
+            store.write_calibration(calibration)?;
+            progress.line(&format!("testbed calibrated {}", age(calibration.made_unix_ms, unix_ms())));
+        }
         let live = LiveProgress::start(store.run(), progress)?;
         let mut runner = Runner::new(&self.plan, store, &live, stop.clone(), &length)?;
+        if let Some(why) = runner.other_accelerator(&executor) {
+            return Err(anyhow::anyhow!(why)).host_cannot();
+        }
         if self.smoke_test_of.is_some() {
             runner.repeat_nothing();
         }

@@ -16,14 +16,18 @@ use crate::out;
 const LOOKED_AT: usize = 1_000;
 /// Most bytes of a file that are read to see whether it is a plan.
 const HEAD: usize = 4_096;
+/// A first plan to run, beside which the others are.
+const FIRST: &str = "plans/quick.yaml";
+/// Where packages put what comes with vtax.
+const SHARED: &str = "/usr/share/vtax";
 
 /// What is here already.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Here {
     /// Plans of the user's own, in this directory.
     plans: Vec<PathBuf>,
-    /// Plans that came with vtax.
-    shipped: bool,
+    /// The first of the plans that came with vtax: in this directory, else where a package puts it.
+    shipped: Option<PathBuf>,
     /// The run that changed last, and what is known of it.
     run: Option<(PathBuf, RunBrief)>,
     /// That run was cut short, and can be gone on with.
@@ -37,19 +41,21 @@ pub(crate) fn run() -> Outcome {
         let _ = write!(std::io::stderr(), "{help}");
         return Ok(Exit::BadInput);
     }
-    out::text(&next(&Here::look(Path::new("."))))?;
+    out::text(&next(&Here::look(Path::new("."), Path::new(SHARED))))?;
     Ok(Exit::Done)
 }
 
 impl Here {
-    fn look(directory: &Path) -> Self {
+    fn look(directory: &Path, shared: &Path) -> Self {
         let mut plans: Vec<PathBuf> = entries(directory).into_iter().filter(|path| is_plan(path)).collect();
         plans.sort();
         let runs = entries(&directory.join("runs")).into_iter();
         let newest = runs.filter_map(|run| Some((RunStamp::of(&run)?, run))).max();
         let run = newest.and_then(|(_, run)| RunBrief::read(&run).ok().map(|brief| (run, brief)));
         let can_resume = run.as_ref().is_some_and(|(run, brief)| !brief.complete && can_resume(run));
-        Self { plans, shipped: directory.join("plans/quick.yaml").is_file(), run, can_resume }
+        let shipped = [directory, shared].map(|place| place.join(FIRST));
+        let shipped = shipped.into_iter().find(|plan| plan.is_file()).map(unprefixed);
+        Self { plans, shipped, run, can_resume }
     }
 }
 
@@ -62,7 +68,12 @@ fn can_resume(run: &Path) -> bool {
 pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.flatten().take(LOOKED_AT).map(|entry| entry.path());
-    paths.map(|path| path.strip_prefix(".").map(Path::to_owned).unwrap_or(path)).collect()
+    paths.map(unprefixed).collect()
+}
+
+/// Without `./` in front.
+fn unprefixed(path: PathBuf) -> PathBuf {
+    path.strip_prefix(".").map(Path::to_owned).unwrap_or(path)
 }
 
 /// Whether a file says of itself that it is a plan.
@@ -90,8 +101,8 @@ fn next(here: &Here) -> String {
         steps.push(("vtax serve".to_owned(), "a page to watch, browse and compare runs"));
     }
     let mut plans: Vec<String> = here.plans.iter().take(3).map(|plan| shell_word(plan)).collect();
-    if plans.is_empty() && here.shipped {
-        plans.push("plans/quick.yaml".to_owned());
+    if plans.is_empty() {
+        plans.extend(here.shipped.as_deref().map(shell_word));
     }
     for plan in &plans {
         steps.push((
@@ -126,7 +137,26 @@ mod tests {
         let nothing = next(&Here::default());
         assert!(nothing.contains("  vtax init ") && nothing.contains("  vtax doctor "), "{nothing}");
         assert!(!nothing.contains("vtax run"), "there is no plan here: {nothing}");
-        assert!(next(&Here { shipped: true, ..Here::default() }).contains("vtax run plans/quick.yaml"));
+        let shipped = |place: &str| next(&Here { shipped: Some(place.into()), ..Here::default() });
+        assert!(shipped(FIRST).contains("vtax run plans/quick.yaml"));
+    }
+
+    #[test]
+    fn a_package_s_plan_is_found_where_there_is_no_other() {
+        let top = tempfile::tempdir().unwrap();
+        let [here, shared] = ["here", "shared"].map(|name| top.path().join(name));
+        let put = |place: &Path| {
+            std::fs::create_dir_all(place.join("plans")).unwrap();
+            std::fs::write(place.join(FIRST), "vtax: 1\n").unwrap();
+        };
+        let found = || Here::look(&here, &shared);
+        assert_eq!(found().shipped, None);
+        put(&shared);
+        assert_eq!(found().shipped, Some(shared.join(FIRST)));
+        assert!(next(&found()).contains(&format!("vtax run {}/plans/quick.yaml ", shared.display())));
+        put(&here);
+        assert_eq!(found().shipped, Some(here.join(FIRST)), "what is in this directory comes first");
+        assert_eq!(unprefixed("./plans/quick.yaml".into()), Path::new(FIRST));
     }
 
     #[test]
@@ -134,7 +164,7 @@ mod tests {
         let brief = RunBrief { headline: "vm is worse".into(), complete: false, ..RunBrief::default() };
         let here = |complete| Here {
             plans: vec!["my plan.yaml".into()],
-            shipped: true,
+            shipped: Some(FIRST.into()),
             run: Some(("runs/a".into(), RunBrief { complete, ..brief.clone() })),
             can_resume: !complete,
         };
@@ -155,7 +185,7 @@ mod tests {
             let place = here.path().join(name);
             let run = RunDir::create(place.join("runs/a"), &plan, &provenance).unwrap();
             drop(run);
-            assert_eq!(Here::look(&place).can_resume, name == "whole", "{name}");
+            assert_eq!(Here::look(&place, &place).can_resume, name == "whole", "{name}");
         }
     }
 
@@ -166,8 +196,8 @@ mod tests {
         write("a.yaml", "# a plan\nvtax: 1\nname: a\n");
         write("b.yaml", "services: {}\n");
         write("c.txt", "vtax: 1\n");
-        let found = Here::look(here.path());
-        assert_eq!((found.plans, found.shipped), (vec![here.path().join("a.yaml")], false));
+        let found = Here::look(here.path(), here.path());
+        assert_eq!((found.plans, found.shipped), (vec![here.path().join("a.yaml")], None));
         assert_eq!(found.run, None);
     }
 }

@@ -5,7 +5,7 @@
 
 use vtax_store::record::{InvalidReason, TrialRecord, Validity};
 
-use super::roles::{assert_given, on_given, run_of};
+use super::roles::{ONCE, THRICE, assert_given, on_given, run_of};
 use super::*;
 
 /// What every script begins with. `pod_on NODE` is the pod there, `gone` holds once no Job and no pod of vtax is left.
@@ -323,7 +323,7 @@ fn fixed_roles() -> String {
 fn a_cluster_gives_the_hosts_of_one_experiment() {
     let Some(lab) = kubernetes() else { return };
     lab.write("roles.yaml", &on_given(""));
-    lab.write("fixed.yaml", &fixed_roles().replace("repeat: 3", "repeat: 1"));
+    lab.write("fixed.yaml", &fixed_roles().replace(THRICE, ONCE));
     let script = "
         $vtax run roles.yaml --on k8s --out none; echo \"no image: $?\"
         $vtax run roles.yaml --on k8s --image $image --hosts 2 --out none; echo \"too few: $?\"
@@ -368,10 +368,8 @@ fn a_cluster_gives_the_hosts_of_one_experiment() {
 #[ignore = "takes Kubernetes: make k8s-test"]
 fn a_generators_pod_that_is_killed_makes_the_trial_invalid_and_is_gone_on_with() {
     let Some(lab) = kubernetes() else { return };
-    lab.write(
-        "roles.yaml",
-        &fixed_roles().replace("duration: 1s", "duration: 12s").replace("repeat: 3", "repeat: 1"),
-    );
+    let long = fixed_roles().replace("duration: 1s", "duration: 12s").replace("budget: 2s", "budget: 13s");
+    lab.write("roles.yaml", &long.replace(THRICE, ONCE));
     let script = "
         $vtax run roles.yaml --on k8s --image $image --out run & run=$!
         # Its agent is there: its load begins some seconds later, and then takes a dozen.

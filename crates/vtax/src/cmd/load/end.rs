@@ -22,7 +22,7 @@ pub(super) enum Completion {
     Interrupted,
 }
 
-/// Why the figures of a load don't count, and how the command ends for that (README, "Exit codes").
+/// Why the figures of a load don't count, and how the command ends for that (README, "Commands").
 pub(super) struct Invalid {
     exit: Exit,
     why: String,

@@ -201,7 +201,7 @@ pub(super) fn put_details(out: &mut String, found: &FtpDetails, duration: Nanos)
     writeln!(
         out,
         "files     {:.3} MB/s of right ones, {} logins, {} sessions broken, {} continued",
-        found.bytes() as f64 / duration.as_secs_f64() / 1e6,
+        found.bytes_in_time() as f64 / duration.as_secs_f64() / 1e6,
         found.logins,
         found.broken_sessions,
         found.continued

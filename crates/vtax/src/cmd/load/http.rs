@@ -86,10 +86,10 @@ struct Ask {
     /// The length of each body, decoded where it is; another one is an error.
     #[arg(long)]
     expect_length: Option<Bytes>,
-    /// What is in each body; others are errors.
+    /// Text that each body must contain; a body without it is an error.
     #[arg(long)]
     expect_text: Option<String>,
-    /// A header field of each answer, `NAME: TEXT`, with what is in its value; others are errors.
+    /// A header field that each answer must have, `NAME: TEXT`, with TEXT somewhere in its value; an answer without it is an error.
     #[arg(long, value_parser = header, value_name = "FIELD")]
     expect_header: Option<(String, String)>,
     /// Open a WebSocket at the target and send so many messages of --data-size (100 bytes without), each of which must come

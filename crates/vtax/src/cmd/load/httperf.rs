@@ -2,7 +2,8 @@
 //!
 //! Figures that a load doesn't have are 0, as httperf prints them then: `ftab-full` always; times of connections and
 //! replies where nobody looked at them. What httperf calls a reply is an answer, whatever its status. Sizes of requests are
-//! those on the connection, what TLS adds included; of replies, only where nobody looked at them.
+//! those on the connection, what TLS adds included; of replies, only where nobody looked at them. The rate of replies is of
+//! those that came within the recorded time, whenever their requests began; their number is of requests that began within it.
 
 use std::fmt::{self, Write};
 
@@ -79,7 +80,8 @@ fn put_rates(out: &mut String, result: &LoadResult) -> fmt::Result {
     let starts = result.intervals.iter().skip(1).map(|interval| interval.start.as_secs_f64());
     let ends = starts.chain([result.duration.as_secs_f64()]);
     for (interval, end) in result.intervals.iter().zip(ends) {
-        replies += interval.counts.ok + interval.counts.errors.status + interval.counts.errors.unexpected;
+        // What came after the end is among the last interval's outcomes, but no part of a rate.
+        replies += interval.counts.replies_in_time;
         if end - began >= SAMPLE_SECONDS {
             rates.push(replies as f64 / (end - began));
             (began, replies) = (end, 0);
@@ -144,11 +146,11 @@ mod tests {
     fn the_text_has_the_lines_of_httperf() {
         let mut result = merged(&[]);
         result.duration = Nanos::from_secs(10);
-        let half = Counts { ok: 490, status: [0, 490, 0, 5, 0], ..Counts::default() };
-        result.intervals = [0, 5]
-            .map(|second| Interval {
+        // In the last interval are five that came after the end.
+        result.intervals = [(0, 485), (5, 495)]
+            .map(|(second, ok)| Interval {
                 start: Nanos::from_secs(second),
-                counts: half.clone(),
+                counts: Counts { ok, status: [0, ok, 0, 5, 0], replies_in_time: 490, ..Counts::default() },
                 latency: LatencyHistogram::new(),
                 begun: None,
             })

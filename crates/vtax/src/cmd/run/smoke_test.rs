@@ -110,7 +110,7 @@ impl SmokeTest {
             ("these fail", &self.failed),
             ("not on this host", &self.left_out),
             ("not known, as none of their requests ends within a smoke test", &self.unknown),
-            ("these work, but wouldn't count, which a smoke test is too short to judge", &self.uncounted),
+            ("these work; whether they would count can't be judged in so short a time", &self.uncounted),
         ];
         for (head, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
             // What can be written to a String always is.
@@ -153,7 +153,7 @@ mod tests {
             "these fail\n  vm.bridge.http  capacity\n    it ended by signal 9\n  vm.bridge.http  latency@8\n",
             "not on this host\n  uml.bridge.http\n    no linux.uml\n",
             "a smoke test\n  vm.bridge.http  large\n    one under way\n",
-            "a neighbour",
+            "these work; whether they would count can't be judged in so short a time\n  vm.bridge.http  throughput\n    a neighbour",
         ] {
             assert!(text.contains(words), "{words:?} is not in\n{text}");
         }

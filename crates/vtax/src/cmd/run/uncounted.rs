@@ -74,7 +74,7 @@ pub(super) fn of_measures(plan: &Plan, trials: &[TrialRecord]) -> Option<(String
     };
     let outcome = TrialsOutcome::of(trials.iter().filter(is_of).map(|trial| &trial.validity));
     let names = missing.iter().map(|(cell, measure)| format!("{cell} [{measure}]"));
-    Some((format!("with --strict that is not enough: no trial counts of {}\n", listed(names)), outcome))
+    Some((format!("failed because of --strict: no trial counts for {}\n", listed(names)), outcome))
 }
 
 /// A line that names the cells of which no trial counts; empty where there are none. Notes tell of those that were left out.
@@ -158,7 +158,10 @@ mod tests {
         // The last is the VM's last measure.
         let last = all.pop().unwrap();
         let (line, outcome) = of_measures(&plan, &all).unwrap();
-        assert!(line.ends_with(&format!("of {} [{}]\n", last.cell, last.measure)), "{line}");
+        assert!(
+            line.ends_with(&format!(": no trial counts for {} [{}]\n", last.cell, last.measure)),
+            "{line}"
+        );
         assert_eq!(outcome, TrialsOutcome::NoneValid);
         all.push(TrialRecord { validity: invalid(InvalidReason::ServiceFailed), ..last });
         assert_eq!(of_measures(&plan, &all).unwrap().1, TrialsOutcome::ServicesFailed);

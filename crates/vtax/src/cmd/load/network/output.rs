@@ -120,8 +120,9 @@ fn udp(out: &mut String, result: &UdpResult, far_end: Option<&str>) -> std::fmt:
     writeln!(out, "  reordered        {}", receiver.reordered)?;
     writeln!(out, "  duplicates       {}", receiver.duplicates)?;
     writeln!(out, "  no room          {} of the lost: the receiving socket dropped them", receiver.no_room)?;
-    // It takes two to differ.
-    let jitter = |of: Nanos| if receiver.received < 2 { "-".to_owned() } else { time(of) };
+    // It takes two to differ; and without a rate, that many leave and arrive together makes them.
+    let none = receiver.received < 2 || sender.lateness.is_empty();
+    let jitter = |of: Nanos| if none { "-".to_owned() } else { time(of) };
     writeln!(
         out,
         "  jitter           {} at the end, {} on average",
@@ -387,6 +388,25 @@ mod tests {
         assert!(text.starts_with("60 of 100 datagrams received, 40.000 % lost"), "{text}");
         assert!(text.contains("no room          30 of the lost"), "{text}");
         assert!(text.contains("far end          so slow\n"), "{text}");
+    }
+
+    #[test]
+    fn jitter_is_told_where_there_is_a_rate() {
+        let told = |sender| {
+            let jitter = Nanos::from_millis(3);
+            let receiver =
+                UdpReceiver { received: 60, jitter, jitter_mean: jitter, ..UdpReceiver::default() };
+            let mut text = String::new();
+            udp(&mut text, &UdpResult { sender, receiver }, None).unwrap();
+            text
+        };
+        let mut at_a_rate = UdpSender { sent: 60, ..UdpSender::default() };
+        let as_fast_as_it_can = at_a_rate.clone();
+        at_a_rate.lateness.record(Nanos(1));
+        let text = told(at_a_rate);
+        assert!(text.contains("jitter           3.00 ms at the end, 3.00 ms on average"), "{text}");
+        let text = told(as_fast_as_it_can);
+        assert!(text.contains("jitter           - at the end, - on average"), "{text}");
     }
 
     #[test]

@@ -26,6 +26,10 @@ use crate::out;
 
 /// Longest injection file, as the engine has it.
 const FILE_MAX: u64 = 64 << 20;
+/// How long a message is waited for that has no timeout of its own: by who calls, and by who answers. A call's other end says when it is
+/// over, and SIPp's servers wait for ever.
+const RECV_TIMEOUT: Nanos = Nanos::from_secs(10);
+const UAS_RECV_TIMEOUT: Nanos = Nanos::from_secs(24 * 3600);
 
 /// A scenario of SIPp's.
 #[derive(clap::Args)]
@@ -46,9 +50,9 @@ pub(super) struct Script {
     /// With --scenario-file: length of `<pause/>`.
     #[arg(long, default_value = "0s", requires = "scenario_file")]
     pause: Nanos,
-    /// With --scenario-file: how long a message is waited for that has no timeout of its own.
-    #[arg(long, default_value = "10s", requires = "scenario_file")]
-    recv_timeout: Nanos,
+    /// With --scenario-file: how long a message is waited for that has no timeout of its own [default: 10s; with --uas a day].
+    #[arg(long, requires = "scenario_file")]
+    recv_timeout: Option<Nanos>,
     /// With --scenario-file and --transport tcp or tls: a connection for each call [default: calls of a worker and a source address share
     /// one].
     #[arg(long, requires = "scenario_file")]
@@ -97,6 +101,11 @@ impl Script {
             packet: self.packet,
             jitter_buffer: self.jitter_buffer,
         })
+    }
+
+    /// How long a message is waited for that has no timeout of its own, where this end answers calls or makes them.
+    fn timeout(&self, answers: bool) -> Nanos {
+        self.recv_timeout.unwrap_or(if answers { UAS_RECV_TIMEOUT } else { RECV_TIMEOUT })
     }
 }
 
@@ -169,7 +178,7 @@ fn spec(args: &Args, path: Option<&Path>, target: SocketAddr) -> Result<ScriptSp
         pool: ConnectionPool {
             target,
             connections: script.calls,
-            timeout: script.recv_timeout,
+            timeout: script.timeout(args.uas),
             cpus: args.cpus.clone().unwrap_or_default(),
         },
         settings,
@@ -395,7 +404,22 @@ impl RequestSpec for ScriptSpec {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cmd::test_args::ParseArgs;
+
+    /// A server's calls were over after ten seconds.
+    #[test]
+    fn who_answers_waits_until_a_call_is_over() {
+        for (words, seconds) in
+            [("", 10), ("--uas", 24 * 3600), ("--uas --recv-timeout 3s", 3), ("--recv-timeout 4s", 4)]
+        {
+            let all = ["sip", "--scenario-file", "a.xml"].into_iter().chain(words.split_whitespace());
+            let args = ParseArgs::<Args>::try_parse_from(all).unwrap().args;
+            assert_eq!(args.script.timeout(args.uas), Nanos::from_secs(seconds), "{words:?}");
+        }
+    }
 
     #[test]
     fn keys_are_names_and_values() {
