@@ -12,7 +12,7 @@
 #
 # Exit code: that of `vtax compare`, or of the run that failed. 0: the limit isn't shown to be exceeded (with VTAX_STRICT=1: it is shown
 # to be kept); 1: it is exceeded (with VTAX_STRICT=1: or the runs can't tell); 2: the runs can't be compared, as where the baseline is
-# incomplete or none of its trials counts.
+# incomplete or none of its trials counts, or VTAX_OUT can't be written.
 set -eu
 
 vtax=${VTAX:-vtax}
@@ -26,10 +26,10 @@ if [ "$baseline" = "$out/run" ] || [ "$baseline" -ef "$out/run" ]; then
     echo "gate: VTAX_BASELINE and the change's run can't be the same directory, $baseline" >&2
     exit 2
 fi
-mkdir -p "$out"
+mkdir -p "$out" || exit 2
 # A build before this one in the same place has left its own, which would be published as this one's.
-rm -f "$out/vtax.xml" "$out/vtax.md"
-[ ! -e "$out/run/journal.jsonl" ] || rm -rf "$out/run"
+rm -f "$out/vtax.xml" "$out/vtax.md" || exit 2
+[ ! -e "$out/run/journal.jsonl" ] || rm -rf "$out/run" || exit 2
 # A mistyped name is told before hours are spent on measuring.
 (
     set -f
@@ -65,6 +65,6 @@ code=0
 "$vtax" compare "$@" || code=$?
 # GitHub shows this file beside the checks.
 if [ -n "${GITHUB_STEP_SUMMARY:-}" ] && [ -e "$out/vtax.md" ]; then
-    cat "$out/vtax.md" >> "$GITHUB_STEP_SUMMARY"
+    cat "$out/vtax.md" >> "$GITHUB_STEP_SUMMARY" || echo "gate: the summary can't be written" >&2
 fi
 exit "$code"

@@ -17,6 +17,22 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "usr/share/fish/vendor_completions.d/vtax.fish"),
 ];
 
+/// Files and folders that are installed as they are. What the documents name below `plans`, `ci` and the like is in `/usr/share/vtax`.
+const COPIED: [(&str, &str); 12] = [
+    ("README.md", "usr/share/doc/vtax/README.md"),
+    ("ARCHITECTURE.md", "usr/share/doc/vtax/ARCHITECTURE.md"),
+    ("CHANGELOG.md", "usr/share/doc/vtax/CHANGELOG.md"),
+    ("CONTRIBUTING.md", "usr/share/doc/vtax/CONTRIBUTING.md"),
+    ("SECURITY.md", "usr/share/doc/vtax/SECURITY.md"),
+    ("crates/vtax/licences.txt", "usr/share/doc/vtax/licences.txt"),
+    ("docs", "usr/share/doc/vtax/docs"),
+    ("plans", "usr/share/vtax/plans"),
+    ("schema", "usr/share/vtax/schema"),
+    ("studies", "usr/share/vtax/studies"),
+    ("contrib", "usr/share/vtax/contrib"),
+    ("ci", "usr/share/vtax/ci"),
+];
+
 /// Builds the package of the program that `make build` left.
 ///
 /// # Errors
@@ -58,21 +74,27 @@ fn fill(tree: &Path) -> Result<()> {
         // Without name and time in it.
         run(Command::new("gzip").args(["-9", "-n"]).arg(&page))?;
     }
-    let documents = tree.join("usr/share/doc/vtax");
-    for name in ["README.md", "CHANGELOG.md", "SECURITY.md"] {
-        copy(&root().join(name), &documents.join(name))?;
+    for (file, place) in copied()? {
+        copy(&file, &tree.join(place))?;
     }
-    for (from, to) in [
-        ("docs", "usr/share/doc/vtax/docs"),
-        ("plans", "usr/share/vtax/plans"),
-        ("schema", "usr/share/vtax/schema"),
-    ] {
-        for file in files(&root().join(from))? {
-            copy(&file, &tree.join(to).join(file.file_name().context("a file has no name")?))?;
+    write(&tree.join("usr/share/doc/vtax/copyright"), copyright()?.as_bytes(), 0o644)
+}
+
+/// Each file of [`COPIED`], and where it is put in the package.
+fn copied() -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut copied = Vec::new();
+    for (from, to) in COPIED {
+        let source = root().join(from);
+        if source.is_file() {
+            copied.push((source, to.into()));
+            continue;
+        }
+        for file in all_files(&source)? {
+            let place = Path::new(to).join(file.strip_prefix(&source).context("a file is in its folder")?);
+            copied.push((file, place));
         }
     }
-    copy(&root().join("crates/vtax/licences.txt"), &documents.join("licences.txt"))?;
-    write(&documents.join("copyright"), copyright()?.as_bytes(), 0o644)
+    Ok(copied)
 }
 
 fn control(architecture: &str, kibibytes: u64) -> String {
@@ -126,8 +148,24 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// The files of a directory and of those below it, in order.
+fn all_files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut all = files(directory)?;
+    for entry in fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            all.extend(all_files(&entry.path())?);
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// Copies a file. A program stays one, whatever else its rights are here.
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    write(to, &fs::read(from).with_context(|| format!("reading {}", from.display()))?, 0o644)
+    let reading = || format!("reading {}", from.display());
+    let mode = fs::metadata(from).with_context(reading)?.permissions().mode();
+    write(to, &fs::read(from).with_context(reading)?, if mode & 0o100 == 0 { 0o644 } else { 0o755 })
 }
 
 /// Writes a file with its directories, with these rights whatever the umask is.
@@ -172,5 +210,48 @@ mod tests {
             copyright.lines().all(|line| line.is_empty() || line.starts_with(' ') || line.contains(':')),
             "{copyright}"
         );
+    }
+
+    /// Relative paths of plans, scripts and studies that a document names and that are there.
+    fn named(document: &Path) -> Vec<PathBuf> {
+        let text = fs::read_to_string(document).unwrap();
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
+        let words =
+            text.split(|c: char| !is_part(c)).map(|word| word.trim_matches('.').trim_start_matches('/'));
+        let folders = ["plans/", "ci/", "contrib/", "schema/", "studies/"];
+        let named = words.filter(|word| folders.iter().any(|folder| word.starts_with(folder)));
+        named.map(PathBuf::from).filter(|path| root().join(path).is_file()).collect()
+    }
+
+    #[test]
+    fn what_the_documents_name_is_in_the_package() {
+        let copied = copied().unwrap();
+        let place = |file: &Path| copied.iter().find(|(from, _)| from == file).map(|(_, to)| to.clone());
+        let mut documents = files(&root().join("docs")).unwrap();
+        documents.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+        documents.push(root().join("README.md"));
+        let mut seen = 0;
+        for document in documents {
+            for path in named(&document) {
+                let expected = Some(Path::new("usr/share/vtax").join(&path));
+                assert_eq!(place(&root().join(&path)), expected, "{}", document.display());
+                seen += 1;
+            }
+        }
+        assert!(seen > 30, "{seen}");
+        let whole = Path::new("studies/virtual-servers/whole/ftp-bulk.yaml");
+        assert!(place(&root().join(whole)).is_some());
+        assert!(place(&root().join("ARCHITECTURE.md")).is_some());
+    }
+
+    #[test]
+    fn a_program_is_installed_as_one() {
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let place = std::env::temp_dir().join(format!("xtask-deb-{}", std::process::id()));
+        for (name, rights) in [("gate.sh", 0o755), ("gitlab.yml", 0o644)] {
+            copy(&root().join("ci").join(name), &place.join(name)).unwrap();
+            assert_eq!(mode(&place.join(name)), rights, "{name}");
+        }
+        fs::remove_dir_all(&place).unwrap();
     }
 }

@@ -44,7 +44,6 @@ fn architecture() -> Result<&'static str> {
     Ok(match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
-        "riscv64" => "riscv64",
         other => bail!("no name for {other} is known that images use"),
     })
 }

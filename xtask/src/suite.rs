@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -42,6 +43,9 @@ const LIST: &[(&str, &[&str])] = &[
     ("vtax-lab tests/lab.rs", &[]),
 ];
 
+/// The program of which many tests sleep until a lease is over: so many at a time. It sees by itself that only two have hosts.
+const WAITING: (&str, &str) = ("vtax tests/many.rs", "4");
+
 /// So many programs of those that measure run at a time. With three, trials were disturbed and made again: some programs took seven
 /// times as long, and the whole suite no less.
 const MEASURING: usize = 2;
@@ -62,9 +66,9 @@ impl Lanes {
             match lists {
                 Some((_, [])) => lanes.list.push(program),
                 Some((_, words)) => {
-                    let (named, others) = (words.join(", "), words.iter().flat_map(|word| ["--skip", *word]));
-                    lanes.measure.push(program.with(&format!("but {named}"), &others.collect::<Vec<_>>()));
-                    lanes.list.push(program.with(&named, words));
+                    let [named, others] = program.halves(words);
+                    lanes.list.push(named);
+                    lanes.measure.push(others);
                 }
                 None if COMPUTE.contains(&program.package.as_str()) => lanes.compute.push(program),
                 None => lanes.measure.push(program),
@@ -88,6 +92,13 @@ struct Program {
 }
 
 impl Program {
+    /// The tests with one of these words in their names, and all others.
+    fn halves(&self, words: &[&str]) -> [Self; 2] {
+        let named = words.join(", ");
+        let others: Vec<&str> = words.iter().flat_map(|word| ["--skip", *word]).collect();
+        [self.with(&named, words), self.with(&format!("but {named}"), &others)]
+    }
+
     /// A part of its tests, and what it is called.
     fn with(&self, part: &str, filter: &[&str]) -> Self {
         let filter = filter.iter().map(|word| (*word).to_owned()).collect();
@@ -104,8 +115,8 @@ impl Program {
     }
 }
 
-/// Most time for one program: half of what all of them together take.
-const LONGEST: Duration = Duration::from_secs(15 * 60);
+/// Most time for one program, twice what the longest takes.
+const LONGEST: Duration = Duration::from_secs(20 * 60);
 
 /// What stands for a test's name where a program didn't end.
 const WHOLE: &str = "program";
@@ -150,11 +161,12 @@ impl Outcome {
 #[derive(Default)]
 struct Built {
     programs: Vec<Program>,
-    /// vtax itself, as the tests run it.
-    vtax: Option<PathBuf>,
     /// Whether the compiler had something to say.
     warned: bool,
 }
+
+/// The setting up that goes on while the rest is compiled.
+type SettingUp = JoinHandle<Result<()>>;
 
 /// Which compiler builds the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,17 +176,20 @@ pub(crate) enum Compiler {
     Linting,
 }
 
-/// Builds every test, installs what they need by the vtax that was built for them, runs them all whatever fails, and
-/// tells what failed and how long each program took. A test that failed runs once more when all others have
+/// Builds every test, installs what they need by the vtax that was built for them as soon as there is one, runs them all whatever
+/// fails, and tells what failed and how long each program took. A test that failed runs once more when all others have
 /// ended: what passes then is no failure, and is named all the same, since it depends on what the machine does.
 ///
 /// # Errors
 ///
 /// What doesn't build, install or start, and the names of the programs that failed.
 pub(crate) fn run(compiler: Compiler) -> Result<()> {
-    let Built { programs, vtax, .. } = build(compiler)?;
-    crate::tasks::setup(&vtax.context("cargo built no vtax for the tests")?)?;
-    crate::tasks::test_tools()?;
+    let mut setting_up = None;
+    let built = build(compiler, &mut setting_up);
+    // Whatever came of the build: packages are not installed half.
+    let set_up = setting_up.map(joined);
+    let programs = built?.programs;
+    set_up.context("cargo built no vtax for the tests")??;
     let logs = root().join("target/test-logs");
     std::fs::create_dir_all(&logs).with_context(|| format!("creating {}", logs.display()))?;
     let lanes = Lanes::of(programs);
@@ -199,6 +214,19 @@ pub(crate) fn run(compiler: Compiler) -> Result<()> {
     conclude(&outcomes, &skipped)
 }
 
+/// Installs what tests need, with this vtax, in a thread: what it says is among what the compiler says.
+fn set_up(vtax: PathBuf) -> SettingUp {
+    println!("Setting up what the tests need, while the others are compiled");
+    std::thread::spawn(move || {
+        crate::tasks::setup(&vtax)?;
+        crate::tasks::test_tools()
+    })
+}
+
+fn joined(setting_up: SettingUp) -> Result<()> {
+    setting_up.join().unwrap_or_else(|_| Err(anyhow::anyhow!("setting up panicked")))
+}
+
 /// What all of these give, made at the same time.
 fn together<const N: usize>(
     lanes: [impl FnOnce() -> Result<Vec<Outcome>> + Send; N],
@@ -212,8 +240,9 @@ fn together<const N: usize>(
     })
 }
 
-/// All targets: no documentation has examples, and looking for them would read each library once more.
-fn build(compiler: Compiler) -> Result<Built> {
+/// All targets: no documentation has examples, and looking for them would read each library once more. Once vtax is built,
+/// `setting_up` is what goes on with it.
+fn build(compiler: Compiler, setting_up: &mut Option<SettingUp>) -> Result<Built> {
     let mut cargo = cargo_command();
     cargo.args(["test", "--workspace", "--all-targets", "--no-run"]);
     cargo.arg("--message-format=json").current_dir(root()).stdout(Stdio::piped());
@@ -231,7 +260,9 @@ fn build(compiler: Compiler) -> Result<Built> {
             built.warned = true;
         }
         built.programs.extend(program(&message));
-        built.vtax = built.vtax.or_else(|| vtax(&message));
+        if setting_up.is_none() {
+            *setting_up = vtax(&message).map(set_up);
+        }
     }
     let status = building.wait().context("waiting for cargo")?;
     ensure!(status.success(), "building the tests ended with {status}");
@@ -274,9 +305,15 @@ fn program(message: &Value) -> Option<Program> {
     Some(Program { name: format!("{package} {source}"), package, folder, executable, filter })
 }
 
+/// The name of the file that has what a program said: each half of one has its own.
+fn log_of(program: &Program) -> String {
+    let name = program.name.replace(".rs", "");
+    format!("{}.log", name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-"))
+}
+
 /// Runs one program and then prints all that it said, so that two at a time stay readable.
 fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Result<Outcome> {
-    let path = logs.join(program.name.replace(['/', ' '], "-")).with_extension("log");
+    let path = logs.join(log_of(&program));
     let log = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
     let mut command = if low {
         let mut nice = Command::new("nice");
@@ -287,6 +324,9 @@ fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Resul
     };
     command.args(&program.filter).current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.env("VTAX_SKIPPED", logs.join("skipped.txt"));
+    if program.name == WAITING.0 {
+        command.env("RUST_TEST_THREADS", WAITING.1);
+    }
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     let started = Instant::now();
     let (status, hung) = end_of(&mut command, LONGEST)?;
@@ -462,6 +502,27 @@ fn reasons(skipped: &str) -> Vec<(usize, &str)> {
     reasons
 }
 
+/// In the reason of a test that the machine, and nothing that it lacks, kept from looking at anything: each time may be another's.
+const TOO_BUSY: &str = "too busy";
+
+/// What is said of tests that were skipped.
+fn told_of_skipped(skipped: &str) -> String {
+    let (busy, skipped): (Vec<_>, Vec<_>) =
+        reasons(skipped).into_iter().partition(|(_, reason)| reason.contains(TOO_BUSY));
+    let mut told = String::new();
+    for (what, reasons) in [
+        ("UNSTEADY, tests or parts of them that saw nothing, which count as passed", busy),
+        ("Skipped tests or parts of them, which count as passed", skipped),
+    ] {
+        let lines: Vec<String> =
+            reasons.iter().map(|(count, reason)| format!("{count:8}  {reason}\n")).collect();
+        if !lines.is_empty() {
+            told += &format!("\n{what}:\n{}", lines.concat());
+        }
+    }
+    told
+}
+
 fn conclude(outcomes: &[Outcome], skipped: &str) -> Result<()> {
     println!("\n seconds  passed  failed  program");
     for outcome in outcomes {
@@ -477,12 +538,7 @@ fn conclude(outcomes: &[Outcome], skipped: &str) -> Result<()> {
     for Outcome { program, wrong, .. } in outcomes.iter().filter(|o| o.failed > 0) {
         println!("\nFAILED, run twice: {}\n  {}", program.name, wrong.join("\n  "));
     }
-    if !skipped.is_empty() {
-        println!("\nSkipped tests or parts of them, which count as passed:");
-        for (count, reason) in reasons(skipped) {
-            println!("{count:8}  {reason}");
-        }
-    }
+    print!("{}", told_of_skipped(skipped));
     let wrong: Vec<&str> =
         outcomes.iter().filter(|o| o.failed > 0).map(|o| o.program.name.as_str()).collect();
     let word = if wrong.is_empty() { "ok" } else { "FAILED" };
@@ -614,7 +670,7 @@ mod tests {
     /// Else a program that was renamed would run beside what it disturbs.
     #[test]
     fn every_program_that_is_named_is_there() {
-        for (name, _) in LIST {
+        for name in LIST.iter().map(|(name, _)| name).chain([&WAITING.0]) {
             let (package, source) = name.split_once(' ').expect("a package and its source");
             assert!(root().join("crates").join(package).join(source).exists(), "{name}");
         }
@@ -644,6 +700,28 @@ mod tests {
             serde_json::json!({"reason": "compiler-message", "message": {"rendered": "warning: x"}});
         assert_eq!(diagnostic(&warning), Some("warning: x"));
         assert_eq!(diagnostic(&serde_json::json!({"reason": "compiler-artifact"})), None);
+    }
+
+    #[test]
+    fn what_a_busy_machine_kept_from_looking_is_told_apart_from_what_it_lacks() {
+        let said = told_of_skipped("no QEMU\nthis machine is too busy\nno QEMU\n");
+        let (busy, lacks) = said.split_once("\n\n").expect("two lists");
+        assert!(
+            busy.starts_with("\nUNSTEADY, ") && busy.ends_with("       1  this machine is too busy"),
+            "{said}"
+        );
+        assert!(lacks.starts_with("Skipped tests") && lacks.ends_with("       2  no QEMU\n"), "{said}");
+        assert!(!told_of_skipped("no QEMU\n").contains("UNSTEADY"));
+        assert_eq!(told_of_skipped(""), "");
+    }
+
+    #[test]
+    fn each_half_of_a_program_keeps_what_it_said() {
+        let program = named("vtax tests/cli.rs");
+        assert_eq!(log_of(&program), "vtax-tests-cli.log");
+        let logs = program.halves(&["residue"]).map(|half| log_of(&half));
+        assert_ne!(logs[0], logs[1]);
+        assert!(logs.iter().all(|log| !log.contains(['/', ' '])), "{logs:?}");
     }
 
     #[test]

@@ -159,5 +159,13 @@ mod tests {
             packages.len() > BESIDE.len() && BESIDE.iter().all(|beside| kept.iter().any(|k| k == beside))
         );
         assert_eq!(kept.len(), BESIDE.len(), "{kept:?}");
+        // Who gets a package gets its licences' texts.
+        for package in packages.iter().filter(may_be) {
+            let manifest = package["manifest_path"].as_str().unwrap();
+            for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+                let text = std::fs::read(Path::new(manifest).with_file_name(name));
+                assert_eq!(text.unwrap(), std::fs::read(root().join(name)).unwrap(), "{manifest}: {name}");
+            }
+        }
     }
 }

@@ -8,6 +8,8 @@ pub mod residue;
 pub mod runs;
 pub mod star;
 
+use std::time::Duration;
+
 use vtax_lab::{Lab, LabError, Testbed, TestbedSpec};
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::ControllerOptions;
@@ -23,6 +25,27 @@ pub type Result<T, E = LabError> = std::result::Result<T, E>;
 ///
 /// Where control groups can't be kept or removed, or the controller can't be started.
 pub fn in_controller(mode: ControllerOptions, work: impl FnOnce(RunGroups)) -> Result<ProcessExit> {
+    controlled(mode, None, work)
+}
+
+/// The same, but a controller that takes longer is killed, so that work that hangs holds up nobody: it ended by a signal then.
+///
+/// # Errors
+///
+/// As [`in_controller`].
+pub fn in_controller_within(
+    longest: Duration,
+    mode: ControllerOptions,
+    work: impl FnOnce(RunGroups),
+) -> Result<ProcessExit> {
+    controlled(mode, Some(longest), work)
+}
+
+fn controlled(
+    mode: ControllerOptions,
+    longest: Option<Duration>,
+    work: impl FnOnce(RunGroups),
+) -> Result<ProcessExit> {
     let what = || "work in a controller of its own".to_owned();
     let mut groups = RunGroups::of_this_process();
     let keeper = groups.make().during(what)?;
@@ -31,7 +54,14 @@ pub fn in_controller(mode: ControllerOptions, work: impl FnOnce(RunGroups)) -> R
         work(inside);
         0
     });
-    let ended = ended.and_then(|controller| controller.wait());
+    let ended = ended.and_then(|controller| {
+        if let Some(longest) = longest
+            && !controller.pidfd().ended_within(longest)?
+        {
+            controller.pidfd().kill()?;
+        }
+        controller.wait()
+    });
     groups.finish(keeper).during(what)?;
     ended.during(what)
 }
