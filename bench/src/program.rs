@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use vtax_sys::reap::{self, Reaped};
 
-/// How `vtax load` ends where the generator was at its limit (README, "Exit codes").
+/// How `vtax load` ends where the generator was at its limit (README, "Commands").
 pub(crate) const GENERATOR_LIMITED: i32 = 3;
 
 /// A command bound to a CPU from its first instruction on.

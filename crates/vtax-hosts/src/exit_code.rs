@@ -1,5 +1,5 @@
 //! How vtax ends, as other processes of vtax see it: its exit code, and the errors on its standard error. Hosts tell codes to the
-//! host that they measure for, and `vtax reproduce` reads both of the runs that it starts. README, "Exit codes", has the codes for
+//! host that they measure for, and `vtax reproduce` reads both of the runs that it starts. README, "Commands", has the codes for
 //! everybody else.
 
 /// What was asked for is done.
