@@ -105,6 +105,8 @@ pub(super) struct Call {
     pub(super) command: u16,
     /// When what waits is over; `u64::MAX`: never.
     pub(super) until: u64,
+    /// Since when it waits for a message.
+    pub(super) since: u64,
     /// When each timer began, and whether it has ended.
     pub(super) timers: Vec<(u64, bool)>,
     /// What the first timer said first.

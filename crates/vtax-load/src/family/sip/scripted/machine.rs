@@ -421,7 +421,8 @@ impl<'a> Machine<'a> {
     fn wait_for_message(&mut self, slot: u32, number: u16, at: u64) {
         let own = awaited(self.shared, number).find_map(|(_, receive)| receive.timeout);
         let timeout = own.map_or(self.shared.timeout, |timeout| u64::from(timeout) * MILLI);
-        self.calls[slot as usize].until = at.max(self.now).saturating_add(timeout);
+        let call = &mut self.calls[slot as usize];
+        (call.since, call.until) = (self.now, at.max(self.now).saturating_add(timeout));
         self.wait(slot, Waiting::Message);
     }
 
@@ -701,6 +702,30 @@ impl<'a> Machine<'a> {
     pub(super) fn unfinished(&self) -> impl Iterator<Item = u64> + '_ {
         let live = |call: &&Call| matches!(call.waiting, Waiting::Message | Waiting::Pause);
         self.calls.iter().filter(live).map(|call| call.start)
+    }
+
+    /// Places and generations of calls that have waited for a message for longer than this, the one that has waited longest last.
+    pub(super) fn waiting_longer_than(&self, nanos: u64) -> Vec<(u32, u32)> {
+        let waits = |slot: u32| self.has_waited(slot, nanos);
+        let mut found: Vec<u32> = (0..self.calls.len() as u32).filter(|slot| waits(*slot)).collect();
+        found.sort_unstable_by_key(|slot| std::cmp::Reverse(self.calls[*slot as usize].since));
+        found.into_iter().map(|slot| (slot, self.calls[slot as usize].generation)).collect()
+    }
+
+    fn has_waited(&self, slot: u32, nanos: u64) -> bool {
+        let call = &self.calls[slot as usize];
+        call.waiting == Waiting::Message && self.now.saturating_sub(call.since) > nanos
+    }
+
+    /// Gives up a call that still waits so long: whether it did.
+    pub(super) fn give_up(&mut self, slot: u32, generation: u32, nanos: u64) -> bool {
+        let call = &self.calls[slot as usize];
+        let (command, is_it) = (call.command, call.generation == generation);
+        let gives_up = is_it && self.has_waited(slot, nanos);
+        if gives_up {
+            self.fail(slot, Cause::Timeout(command));
+        }
+        gives_up
     }
 
     /// Whether a call is still under way.

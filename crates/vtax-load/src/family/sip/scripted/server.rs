@@ -32,6 +32,10 @@ use crate::family::sip::worker::{DATAGRAM_BYTES, MANY, ROOM_BYTES, WAITS};
 
 /// Longest sleep, so that the end is seen.
 const SLEEP: u64 = 20_000_000;
+/// Who hasn't heard of a call for so long, in ns, may have been left with it: by then an INVITE's client gives up (RFC 3261, 17.1.1.2).
+const FORGOTTEN: u64 = 32_000_000_000;
+/// Time between two looks for such calls, which goes over all of them.
+const LOOK: u64 = 1_000_000_000;
 /// Entries of calls beyond those under way that may be there before they are looked through.
 const STALE_MAX: usize = 4_096;
 
@@ -58,6 +62,33 @@ struct Server<'a> {
     open: HashMap<u64, u32>,
     hasher: RandomState,
     most: usize,
+    forgotten: Forgotten,
+}
+
+/// Calls that wait for a message that may never come, as their callers are gone: where there is no room, they make it.
+#[derive(Default)]
+struct Forgotten {
+    /// Their places and generations, the one that waits longest last.
+    calls: Vec<(u32, u32)>,
+    /// When they were last looked for.
+    looked_at: u64,
+}
+
+impl Forgotten {
+    /// Gives up the call that has waited longest, for more than [`FORGOTTEN`]: whether there was one. It looks for more no oftener
+    /// than once a second.
+    fn give_up(&mut self, machine: &mut Machine<'_>) -> bool {
+        if self.calls.is_empty() && machine.now.saturating_sub(self.looked_at) >= LOOK {
+            self.looked_at = machine.now;
+            self.calls = machine.waiting_longer_than(FORGOTTEN);
+        }
+        while let Some((slot, generation)) = self.calls.pop() {
+            if machine.give_up(slot, generation, FORGOTTEN) {
+                return true;
+            }
+        }
+        false
+    }
 }
 
 /// Answers calls at the target of the specification, a UDP address, until `stop` is set or the scenario says so. `ready` is called with
@@ -129,6 +160,7 @@ impl Answering {
             open: HashMap::new(),
             hasher: RandomState::new(),
             most: self.calls,
+            forgotten: Forgotten::default(),
         };
         server.run(&self.socket, stop)
     }
@@ -203,7 +235,7 @@ impl Server<'_> {
         if message.method().is_none() {
             return self.machine.stray.count(Kind::UnknownTransaction);
         }
-        if self.machine.live() >= self.most {
+        if self.machine.live() >= self.most && !self.forgotten.give_up(&mut self.machine) {
             // The caller asks again.
             return self.machine.stray.count(Kind::NoRoom);
         }

@@ -128,6 +128,25 @@ fn a_call_is_timed_from_its_intended_start() {
     assert_eq!(figures.commands.iter().map(|c| c.done).collect::<Vec<_>>(), [1, 1, 1, 1]);
 }
 
+/// Calls whose callers had gone kept their places for as long as the load waits for a message.
+#[test]
+fn who_has_waited_longest_can_be_given_up() {
+    const LONG: u64 = 32_000 * MILLI;
+    let shared = shared(&format!("{}{RECV}", invite("")), &[]);
+    let (mut machine, mut kept) = (machine(&shared), Kept::default());
+    for begun in [2_000, 1_000, 30_000] {
+        machine.now = begun * MILLI;
+        machine.begin(begun * MILLI, 0, &mut kept);
+    }
+    machine.now = 34_500 * MILLI;
+    let waiting = machine.waiting_longer_than(LONG);
+    let generation = waiting[0].1;
+    assert_eq!(waiting, [(0, generation), (1, generation)], "the oldest last, and not the new one");
+    assert!(machine.give_up(1, generation, LONG) && !machine.give_up(1, generation, LONG));
+    assert!(!machine.give_up(0, generation + 1, LONG), "another call by now");
+    assert_eq!((machine.live(), machine.ended[0].outcome), (2, Outcome::ClientTimeout));
+}
+
 #[test]
 fn what_is_lost_is_sent_again_and_given_up_in_the_end() {
     let shared = shared(
