@@ -88,7 +88,11 @@ pub(crate) fn alone(side: &Side, attempts: Option<f64>, manner: Manner<'_>) -> R
         Way::Printed => {
             exact(side.study.ok_or_else(|| Open::CantRun("the study's figure isn't at hand".to_owned()))?)
         }
-        Way::AsPublished => exact(mean(side, manner.trials)? / attempts.unwrap_or(1.0)),
+        Way::AsPublished => {
+            let ratio = mean(side, manner.trials)? / attempts.unwrap_or(1.0);
+            let is_bound = side.ours.as_ref().is_ok_and(|(figure, _)| figure.at_least);
+            Ok(Compared { ratio, interval: is_bound.then_some((ratio, ratio.max(SHARE.1))) })
+        }
         Way::Properly => {
             let (figure, divide) = side.ours.clone()?;
             let group = Group { resolution: figure.resolution, ..Group::exact(&figure.values) };
@@ -257,6 +261,12 @@ mod tests {
         let (low, high) = interval(false);
         assert!(high < 0.5, "{high}");
         assert_eq!(interval(true), (low, 1.0));
+        let published = |at_least| {
+            let side = side(Figure { at_least, ..figure(&[1.0, 2.0, 0.0]) });
+            alone(&side, Some(150.0), manner(Way::AsPublished, &experiment)).unwrap()
+        };
+        assert_eq!(published(false).interval, None);
+        assert_eq!(published(true).interval, Some((published(true).ratio, 1.0)));
     }
 
     /// Nobody was answered, so nobody's request was seen to fail: that is not nothing.

@@ -355,10 +355,10 @@ pub(crate) fn values(record: &TrialRecord) -> Vec<Value> {
         put(metric, median_of(&counted, name, is_survived));
     }
     put(AFTER_RESTORE, median_of(&counted, AFTER_RESTORE, is_restored));
-    for (metric, name) in [("requests_lost", "failed"), ("requests_delayed", "delayed")] {
-        let found = median_count(&counted, name);
-        values.extend(found.map(|(value, censored)| Value { censored, ..exact(metric, value) }));
-    }
+    // Delayed is what was answered: where nobody was there is nothing to count.
+    put("requests_delayed", median_of(&counted, "delayed", |f| is_survived(f) || is_restored(f)));
+    let lost = median_count(&counted, "failed");
+    values.extend(lost.map(|(value, censored)| Value { censored, ..exact("requests_lost", value) }));
     values.extend(writes::wrong(record).map(|wrong| exact("writes_wrong", wrong)));
     values.extend(converged(record));
     values
@@ -583,8 +583,10 @@ mod tests {
         assert_eq!(requests_lost(vec![FaultRecord { seen: None, ..lost(5) }]), Some((0.0, true)));
         // Of an even number both of the middle count.
         assert_eq!(requests_lost(vec![survived(0), lost(10)]), Some((5.0, true)));
-        let delayed = told("requests_delayed", vec![survived(0), lost(40), lost(50)]);
-        assert_eq!(delayed, Some((3.0, true)));
+        // Who wasn't answered wasn't answered late.
+        let delayed = |faults: Vec<FaultRecord>| told("requests_delayed", faults);
+        assert_eq!(delayed(vec![survived(0), lost(40), lost(50)]), Some((3.0, false)));
+        assert_eq!(delayed(vec![lost(40)]), None);
     }
 
     /// A fault at 2 s that ended after so many seconds, in a trial in which something was mended at 12 s.
