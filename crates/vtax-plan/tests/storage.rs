@@ -170,13 +170,6 @@ fn what_can_not_be_is_refused_with_the_reason() {
         ("services=http", "does not speak what the workload `storage` speaks"),
         ("services={disk: {directory: here}}", "an absolute path"),
         (
-            "services={disk: {directory: /tmp}}",
-            "`directory` is below /tmp, of which a native node has its own",
-        ),
-        ("services={disk: {directory: /run/disks}}", "`directory` is below /run,"),
-        ("services={disk: {directory: //var/run/disks}}", "`directory` is below /var/run,"),
-        ("services={disk: {directory: /dev/shm/a}}", "`directory` is below /dev/shm,"),
-        (
             "environments=[native, {vm: {disk: {aio: native, cache: writeback}}}]",
             "works only past the host's page cache",
         ),
@@ -196,16 +189,6 @@ fn what_can_not_be_is_refused_with_the_reason() {
         let told = refused(&[change]);
         assert!(told.contains(reason), "{change}: {told}");
     }
-}
-
-#[test]
-fn only_native_nodes_have_a_place_over_the_disks() {
-    let disk = |directory: &str| format!("services={{disk: {{directory: {directory}}}}}");
-    for directory in ["/tmpfiles", "/srv/tmp"] {
-        assert_eq!(plan(&[&disk(directory)]).cells.len(), 2, "{directory}");
-    }
-    let shown = disk("/tmp/disks");
-    assert_eq!(plan(&["environments=[container, vm]", "baseline=container", &shown]).cells.len(), 2);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Storage: the disk, its tests, their measure.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use vtax_units::{Bytes, Nanos, Rate};
 
@@ -30,8 +29,6 @@ const MOST_TESTS: usize = 500;
 const LEAST_DISK: Bytes = Bytes::from_mib(64);
 /// Members of a RAID-5: with two it is a mirror, and an AHCI controller has six ports.
 const MEMBERS: std::ops::RangeInclusive<u32> = 3..=6;
-/// Directories that a native node has of its own; `/var/run` is `/run`.
-const OF_NODES: [&str; 4] = ["/tmp", "/run", "/var/run", "/dev/shm"];
 
 /// The disk where the plan names no service.
 pub(crate) fn default_disk() -> Service {
@@ -253,11 +250,6 @@ pub(crate) fn check_cells(cells: &[Cell], measures: &[Measure], span: Span, repo
                 return;
             }
         }
-        if let Some(place) = hidden_disk(cell) {
-            let why = format!("`directory` is below {place}, of which a native node has its own");
-            report.error(span, why).help("give the disk another directory");
-            return;
-        }
         if let Some(why) = served::lacks_room(cell) {
             report.error(span, why).help("give it a larger one, `disk: {size: ...}`, or write less");
             return;
@@ -274,17 +266,6 @@ pub(crate) fn check_cells(cells: &[Cell], measures: &[Measure], span: Span, repo
             .help("leave remote hosts out; in a protected virtual machine, use `tgt` or `ganesha`");
         return;
     }
-}
-
-/// What hides the directory of a native system's disk from it: the host's directory is there, the node's own over it.
-fn hidden_disk(cell: &Cell) -> Option<&'static str> {
-    let mut systems = cell.environments().zip(cell.services());
-    systems.find_map(|(environment, service)| match (&environment.kind, &service.kind) {
-        (EnvironmentKind::Native, ServiceKind::Disk(DiskOptions { directory: Some(directory) })) => {
-            OF_NODES.into_iter().find(|place| Path::new(directory).starts_with(place))
-        }
-        _ => None,
-    })
 }
 
 pub(crate) fn measure(raw: &StorageMeasureRaw, report: &mut Report) -> Measure {
