@@ -1,8 +1,10 @@
 //! Why a host refuses namespaces, and what would allow them.
 
 use std::io;
+use std::path::Path;
 
 use crate::error::SysError;
+use crate::mountinfo::{self, Mounted};
 
 fn sysctl(path: &str) -> Option<i64> {
     std::fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
@@ -22,6 +24,12 @@ fn is_root_without_setfcap(status: &str) -> bool {
     let effective = value("CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
     let user = value("Uid:").and_then(|ids| ids.split_whitespace().nth(1));
     user == Some("0") && effective.is_some_and(|mask| mask & (1 << CAP_SETFCAP) == 0)
+}
+
+/// Whether these mounts are seen from a chroot: nothing is mounted at its root. The kernel lets nobody make a user namespace in one
+/// (`current_chrooted`, user_namespaces(7)). A chroot to the root of a mount isn't recognized.
+fn is_chroot(mounts: &[Mounted]) -> bool {
+    !mounts.is_empty() && mounts.iter().all(|mount| mount.point != Path::new("/"))
 }
 
 /// The step that containers refuse where all others are allowed.
@@ -89,6 +97,12 @@ fn reason_and_fix(error: &io::Error) -> (String, String) {
             "run as another user than root, or give the container that capability",
         );
     }
+    if mountinfo::mounts().is_ok_and(|mounts| is_chroot(&mounts)) {
+        return pair(
+            "the kernel lets nobody make a user namespace in a chroot",
+            "make the directory the root of a mount namespace (pivot_root, systemd-nspawn, a container), or run as root",
+        );
+    }
     pair(
         "the kernel or a security module forbids it",
         "run as root, or see what `vtax doctor` says about namespaces",
@@ -98,6 +112,18 @@ fn reason_and_fix(error: &io::Error) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chroot_is_known_by_its_mounts() {
+        let seen = |places: &[&str]| {
+            let line = |place: &&str| format!("36 35 98:0 / {place} rw - ext4 /dev/vda rw\n");
+            is_chroot(&mountinfo::parse(places.iter().map(line).collect::<String>().as_bytes()))
+        };
+        assert!(seen(&["/proc", "/sys"]));
+        assert!(!seen(&["/", "/proc"]));
+        // Nothing is known where /proc isn't there.
+        assert!(!seen(&[]));
+    }
 
     #[test]
     fn root_without_setfcap_is_known() {

@@ -541,15 +541,15 @@ impl NodeGroup {
         }
         // The limit itself would kill where taking memory away is slow; this one only takes it away.
         let high = dir.join("memory.high");
-        while self.usage().memory.is_some_and(|now| now > memory) && Instant::now() < until {
+        while !within.is_zero() && self.usage().memory.is_some_and(|now| now > memory) {
+            if Instant::now() >= until {
+                // The timeout tells more than that this is refused.
+                let _ = write_if_there(&high, "max");
+                let (object, seconds) = (dir.display().to_string(), within.as_secs_f64());
+                return Err(SysError::TimedOut { operation: "take memory from", object, seconds });
+            }
             write_if_there(&high, &bytes)?;
             thread::sleep(RECLAIM_PAUSE);
-        }
-        if !within.is_zero() && self.usage().memory.is_some_and(|now| now > memory) {
-            // The timeout tells more than that this is refused.
-            let _ = write_if_there(&high, "max");
-            let (object, seconds) = (dir.display().to_string(), within.as_secs_f64());
-            return Err(SysError::TimedOut { operation: "take memory from", object, seconds });
         }
         write(&dir.join("memory.max"), &bytes)?;
         write_if_there(&high, "max")
