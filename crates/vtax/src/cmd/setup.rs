@@ -217,7 +217,10 @@ mod tests {
                 "still missing, and by hand: x\n",
             ),
             (Report { not_unpacked: vec!["no archive".into()], ..whole.clone() }, "not unpacked: no archive"),
-            (Report { install_failed: Some("why".into()), ..whole.clone() }, "not all went well with the installation: why\n"),
+            (
+                Report { install_failed: Some("why".into()), ..whole.clone() },
+                "not all went well with the installation: why\n",
+            ),
             (
                 Report { no_newer_qemu: Some("none".into()), ..whole.clone() },
                 "none (--no-fault-tolerance leaves",

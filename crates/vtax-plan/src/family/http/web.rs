@@ -167,7 +167,9 @@ fn check_taken_by_nginx(name: &str, php: bool, request: &Request<'_>, report: &m
         let help = match (php, is_page(path)) {
             (true, _) => "`/page/ROWS` takes this method; files are taken by GET and HEAD",
             (false, true) => PAGES_NEED_PHP,
-            (false, false) => "files are taken by GET and HEAD; with `php: true`, `/page/ROWS` takes this method",
+            (false, false) => {
+                "files are taken by GET and HEAD; with `php: true`, `/page/ROWS` takes this method"
+            }
         };
         report.error(request.target.span, message).help(help);
         return;
