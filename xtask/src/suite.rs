@@ -43,7 +43,7 @@ const LIST: &[(&str, &[&str])] = &[
     ("vtax-lab tests/lab.rs", &[]),
 ];
 
-/// The program of which many tests sleep until a lease is over: so many at a time. It sees by itself that only two have hosts.
+/// A program, and how many of its tests run at a time: some only wait until a lease is over. It limits those that have hosts itself.
 const WAITING: (&str, &str) = ("vtax tests/many.rs", "4");
 
 /// So many programs of those that measure run at a time. With three, trials were disturbed and made again: some programs took seven
@@ -502,7 +502,7 @@ fn reasons(skipped: &str) -> Vec<(usize, &str)> {
     reasons
 }
 
-/// In the reason of a test that the machine, and nothing that it lacks, kept from looking at anything: each time may be another's.
+/// In the reason of a test that saw nothing because the machine was busy, and not because it lacks something.
 const TOO_BUSY: &str = "too busy";
 
 /// What is said of tests that were skipped.

@@ -332,11 +332,9 @@ fn a_server_takes_only_as_many_tests_as_it_should() {
     }
 }
 
-#[test]
-fn cancelling_ends_a_test() {
-    let server = Server::start();
-    let mut spec = spec(server.address, NetworkTestKind::Tcp(bulk(Direction::Up)));
-    spec.duration = Nanos::from_secs(600);
+/// What a test of ten minutes found that was cancelled once something had come.
+fn cancelled_under_way(address: SocketAddr, test: NetworkTestKind) -> NetworkResult {
+    let spec = NetworkSpec { duration: Nanos::from_secs(600), ..spec(address, test) };
     let control = Arc::new(Control::new());
     let hand = control.clone();
     let (came, comes) = std::sync::mpsc::channel();
@@ -344,8 +342,16 @@ fn cancelling_ends_a_test() {
     while comes.recv().unwrap() == 0 {}
     let cancelled = std::time::Instant::now();
     control.cancel();
-    let NetworkResult::Tcp(result) = test.join().unwrap().unwrap() else { panic!() };
+    let found = test.join().unwrap().unwrap();
     assert!(cancelled.elapsed() < Duration::from_secs(60), "{:?}", cancelled.elapsed());
+    found
+}
+
+#[test]
+fn cancelling_ends_a_test() {
+    let server = Server::start();
+    let found = cancelled_under_way(server.address, NetworkTestKind::Tcp(bulk(Direction::Up)));
+    let NetworkResult::Tcp(result) = found else { panic!() };
     assert!(result.up.unwrap().receiver.total_bytes > 0);
 }
 
@@ -353,17 +359,8 @@ fn cancelling_ends_a_test() {
 #[test]
 fn cancelling_ends_what_the_server_sends() {
     let server = Server::with(ServerOptions { tests: 1 });
-    let mut spec = spec(server.address, NetworkTestKind::Udp(datagrams(1_000_000, Direction::Down)));
-    spec.duration = Nanos::from_secs(600);
-    let control = Arc::new(Control::new());
-    let hand = control.clone();
-    let (came, comes) = std::sync::mpsc::channel();
-    let test = thread::spawn(move || run(&spec, &hand, &|live| came.send(live.bytes).unwrap_or(())));
-    while comes.recv().unwrap() == 0 {}
-    let cancelled = std::time::Instant::now();
-    control.cancel();
-    let NetworkResult::Udp(result) = test.join().unwrap().unwrap() else { panic!() };
-    assert!(cancelled.elapsed() < Duration::from_secs(60), "{:?}", cancelled.elapsed());
+    let test = NetworkTestKind::Udp(datagrams(1_000_000, Direction::Down));
+    let NetworkResult::Udp(result) = cancelled_under_way(server.address, test) else { panic!() };
     assert!(result.receiver.total > 0 && result.sender.total >= result.receiver.total, "{result:?}");
     // Its place is the next one's.
     server.udp(datagrams(1_000_000, Direction::Up));
@@ -374,17 +371,8 @@ fn cancelling_ends_what_the_server_sends() {
 fn cancelling_ends_transfers_that_the_server_sends() {
     let server = Server::with(ServerOptions { tests: 1 });
     for direction in [Direction::Down, Direction::Both] {
-        let mut spec = spec(server.address, NetworkTestKind::Tcp(bulk(direction)));
-        spec.duration = Nanos::from_secs(600);
-        let control = Arc::new(Control::new());
-        let hand = control.clone();
-        let (came, comes) = std::sync::mpsc::channel();
-        let test = thread::spawn(move || run(&spec, &hand, &|live| came.send(live.bytes).unwrap_or(())));
-        while comes.recv().unwrap() == 0 {}
-        let cancelled = std::time::Instant::now();
-        control.cancel();
-        let NetworkResult::Tcp(result) = test.join().unwrap().unwrap() else { panic!() };
-        assert!(cancelled.elapsed() < Duration::from_secs(60), "{direction:?}: {:?}", cancelled.elapsed());
+        let found = cancelled_under_way(server.address, NetworkTestKind::Tcp(bulk(direction)));
+        let NetworkResult::Tcp(result) = found else { panic!() };
         assert_eq!(result.up.is_some(), direction == Direction::Both);
         // Both ends tell what they saw.
         let down = result.down.unwrap();

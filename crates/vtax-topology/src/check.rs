@@ -276,10 +276,15 @@ mod tests {
     use crate::options::{Choice, Custom, CustomLink, CustomRouter, Speaks};
 
     fn custom(routers: &[&str], links: &[(&str, &str, Option<[&str; 2]>)]) -> Topology {
-        let router = |name: &&str| CustomRouter {
+        speaking(&routers.iter().map(|name| (*name, Speaks::Ospf)).collect::<Vec<_>>(), links)
+    }
+
+    /// Routers by name and what they speak, with the client at the first and the service at the last.
+    fn speaking(routers: &[(&str, Speaks)], links: &[(&str, &str, Option<[&str; 2]>)]) -> Topology {
+        let router = |(name, speaks): &(&str, Speaks)| CustomRouter {
             name: (*name).to_owned(),
             loopback: None,
-            speaks: Speaks::Ospf,
+            speaks: *speaks,
             mpls: false,
         };
         let link = |(a, b, addresses): &(&str, &str, Option<[&str; 2]>)| CustomLink {
@@ -294,39 +299,19 @@ mod tests {
         topology(&Choice::Custom(Custom {
             routers: routers.iter().map(router).collect(),
             links: links.iter().map(link).collect(),
-            client: routers.first().copied().unwrap_or("a").to_owned(),
-            sut: routers.last().copied().unwrap_or("b").to_owned(),
+            client: routers.first().map_or("a", |(name, _)| name).to_owned(),
+            sut: routers.last().map_or("b", |(name, _)| name).to_owned(),
             bfd: Default::default(),
             timers: Default::default(),
         }))
     }
 
-    /// Routers in a row that speak this, with the client at the first and the service at the last.
+    /// Routers in a row that speak this.
     fn row(all: &[Speaks]) -> Topology {
         let names: Vec<String> = (0..all.len()).map(|number| format!("r{number}")).collect();
-        let router = |(name, speaks): (&String, &Speaks)| CustomRouter {
-            name: name.clone(),
-            loopback: None,
-            speaks: *speaks,
-            mpls: false,
-        };
-        let link = |pair: &[String]| CustomLink {
-            between: [pair[0].clone(), pair[1].clone()],
-            addresses: None,
-            rate: None,
-            delay: None,
-            loss: None,
-            mtu: 1500,
-            cost: None,
-        };
-        topology(&Choice::Custom(Custom {
-            routers: names.iter().zip(all).map(router).collect(),
-            links: names.windows(2).map(link).collect(),
-            client: names[0].clone(),
-            sut: names[all.len() - 1].clone(),
-            bfd: Default::default(),
-            timers: Default::default(),
-        }))
+        let routers: Vec<_> = names.iter().map(String::as_str).zip(all.iter().copied()).collect();
+        let links: Vec<_> = names.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str(), None)).collect();
+        speaking(&routers, &links)
     }
 
     #[test]
