@@ -83,22 +83,26 @@ impl Follower {
     /// What happened since the last look; `None` where the run is gone or can't be read any more.
     pub(crate) fn look(&mut self) -> Option<Vec<Told>> {
         let mut told = Vec::new();
-        for line in self.journal.read().ok()? {
+        let lines = self.journal.read().ok()?;
+        let has_grown = !lines.is_empty();
+        for line in lines {
             self.last.line = line.place;
             if let Some((event, data)) = of_line(&line) {
                 told.push(Told { id: self.last, event, data });
             }
         }
         self.last.line = self.journal.last_line();
+        // A file that can't be read is no reason to end: the journal is what counts.
+        let states = self.live.read().unwrap_or_default();
+        let newest = states.into_iter().next_back().filter(|state| state.at_unix_ms > self.last.moment);
         let before = self.written;
-        if self.looks.is_multiple_of(EVERY) {
+        // What comes to a run that nobody wrote to says that somebody does again: that is told with it.
+        let stirs = before == Some(false) && (has_grown || newest.is_some());
+        if stirs || self.looks.is_multiple_of(EVERY) {
             self.written = Some(is_written(&self.run));
         }
         self.looks = self.looks.wrapping_add(1);
         let written = self.written.unwrap_or_default();
-        // A file that can't be read is no reason to end: the journal is what counts.
-        let states = self.live.read().unwrap_or_default();
-        let newest = states.into_iter().next_back().filter(|state| state.at_unix_ms > self.last.moment);
         if let Some(state) = newest {
             self.last.moment = state.at_unix_ms;
             told.push(Told { id: self.last, event: "state", data: of_state(&state, written) });
@@ -186,7 +190,7 @@ pub(crate) fn follow(run: &Path, last: EventId, permit: OwnedSemaphorePermit) ->
 mod tests {
     use std::io::Write;
 
-    use vtax_store::LiveWriter;
+    use vtax_store::{LiveWriter, lock_journal};
 
     use super::*;
 
@@ -230,6 +234,39 @@ mod tests {
         assert_eq!(words(&told), [("4.80".to_owned(), "resumed"), ("5.80".to_owned(), "completed")]);
         std::fs::remove_file(run.join("journal.jsonl")).unwrap();
         assert!(again.look().is_none(), "the run is gone");
+    }
+
+    /// It was asked at every fourth look alone, so that pages called a run that went on interrupted for up to twelve seconds.
+    #[test]
+    fn a_run_that_is_gone_on_with_is_told_with_its_first_state() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path();
+        append(run, r#"{"event":"opened","version":3,"at_unix_ms":1}"#);
+        let mut follower = Follower::new(run, EventId::default());
+        assert_eq!(words(&follower.look().unwrap()), [("1.0".to_owned(), "quiet")]);
+        assert_eq!(follower.pause(), LATER);
+        let journal = std::fs::File::open(run.join("journal.jsonl")).unwrap();
+        lock_journal(&journal, run).unwrap();
+        let mut live = LiveWriter::create(run).unwrap();
+        live.append(&LiveState { at_unix_ms: 70, ..LiveState::default() }).unwrap();
+        let told = follower.look().unwrap();
+        assert_eq!(words(&told), [("1.70".to_owned(), "state")]);
+        assert_eq!((told[0].data["written"].as_bool(), follower.pause()), (Some(true), SOON));
+    }
+
+    /// Its journal may say so before there is a state.
+    #[test]
+    fn a_run_is_looked_at_soon_once_its_journal_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path();
+        append(run, r#"{"event":"opened","version":3,"at_unix_ms":1}"#);
+        let mut follower = Follower::new(run, EventId::default());
+        follower.look().unwrap();
+        let journal = std::fs::File::open(run.join("journal.jsonl")).unwrap();
+        lock_journal(&journal, run).unwrap();
+        append(run, r#"{"event":"resumed","at_unix_ms":2}"#);
+        assert_eq!(words(&follower.look().unwrap()), [("2.0".to_owned(), "resumed")]);
+        assert_eq!(follower.pause(), SOON);
     }
 
     /// Both trials of a pair are told, each with its own length; together they spent the time of one.

@@ -53,18 +53,44 @@ impl ImsOutcome {
         }
     }
 
-    /// The median of a metric in a scenario, in nanoseconds, where the rate was given: at a capacity each environment carries a load of
-    /// its own, and medians compare nothing. `None` with fewer than ten values on each side of it.
+    /// The median of a metric over all attempts of a scenario, where the rate was given: at a capacity each environment carries a load of
+    /// its own, and medians compare nothing. `None` with fewer than twenty values.
     #[must_use]
-    pub fn median_at_given_rate(&self, metric: SipMetric, scenario: Scenario) -> Option<u64> {
+    pub fn median_at_given_rate(&self, metric: SipMetric, scenario: Scenario) -> Option<MedianOfAttempts> {
         let phase = self.decisive().filter(|phase| phase.kind == ImsPhaseKind::Fixed)?;
         let of = phase.metrics.iter().find(|of| of.metric == metric && of.scenario == scenario)?;
-        of.percentiles_ns.get("50").copied().filter(|_| of.count >= LEAST_FOR_A_MEDIAN)
+        let answered = answered(&phase.scenarios, scenario, of.count);
+        let known = of.count >= LEAST_FOR_A_MEDIAN;
+        let ns = of.median_of_attempts_ns.or_else(|| of.median_of_older(answered)).filter(|_| known)?;
+        Some(MedianOfAttempts { ns, at_least: answered < MEDIAN })
     }
+}
+
+/// A median over all attempts of a scenario: what had no answer counts as slower than every answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MedianOfAttempts {
+    /// In nanoseconds.
+    pub ns: u64,
+    /// More than half had no answer: it is this at least.
+    pub at_least: bool,
 }
 
 /// As for every percentile: at least ten values beyond it.
 const LEAST_FOR_A_MEDIAN: u64 = 20;
+/// The median as a quantile.
+const MEDIAN: f64 = 0.5;
+/// How the cause of an attempt begins that was answered, and too late for a limit.
+const OVER_LIMIT: &str = "over-limit ";
+
+/// Share of a scenario's attempts that were answered, of a metric with so many values. An attempt that went through was answered also
+/// without a value: a registration that isn't challenged has no REG1.
+fn answered(scenarios: &[ScenarioResult], scenario: Scenario, values: u64) -> f64 {
+    let Some(of) = scenarios.iter().find(|of| of.scenario == scenario && of.attempts > 0) else { return 1.0 };
+    let late = of.inadequate.iter().filter(|(cause, _)| cause.starts_with(OVER_LIMIT));
+    let late: f64 = late.map(|(_, times)| *times as f64).sum();
+    let through = of.succeeded as f64 + late;
+    ((values as f64).max(through) / of.attempts as f64).min(1.0)
+}
 
 /// A design objective capacity: the load of the last step within the limits (ETSI TS 186 008-1).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -141,8 +167,12 @@ pub struct ImsMetric {
     pub min_ns: u64,
     /// Exact largest value.
     pub max_ns: u64,
-    /// By percentile: `"50"`, `"90"`, `"95"`, `"99"`, `"99.9"`.
+    /// By percentile of what was answered: `"50"`, `"90"`, `"95"`, `"99"`, `"99.9"`.
     pub percentiles_ns: BTreeMap<String, u64>,
+    /// Median over all attempts of the scenario, of which what had no answer counts as slower than every answer. Where that is more than
+    /// half, the longest time that was waited for one. `None` in older journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median_of_attempts_ns: Option<u64>,
 }
 
 /// Percentiles kept in the journal.
@@ -151,8 +181,6 @@ const PERCENTILES: [(&str, f64); 5] = [("50", 0.5), ("90", 0.9), ("95", 0.95), (
 impl From<&MetricResult> for ImsMetric {
     fn from(m: &MetricResult) -> Self {
         let h = &m.histogram.0;
-        // A histogram knows values to three digits; what it rounds up must not pass the largest.
-        let of = |q: f64| h.value_at_quantile(q).clamp(m.min.0, m.max.0.max(m.min.0));
         let percentiles = PERCENTILES.iter().filter(|_| !h.is_empty());
         Self {
             metric: m.metric,
@@ -162,8 +190,51 @@ impl From<&MetricResult> for ImsMetric {
             sd_ns: m.variance_ns2.max(0.0).sqrt(),
             min_ns: m.min.0,
             max_ns: m.max.0,
-            percentiles_ns: percentiles.map(|(name, q)| ((*name).to_owned(), of(*q))).collect(),
+            percentiles_ns: percentiles.map(|(name, q)| ((*name).to_owned(), value_at(m, *q))).collect(),
+            median_of_attempts_ns: None,
         }
+    }
+}
+
+/// A quantile of what was answered, in nanoseconds.
+fn value_at(m: &MetricResult, quantile: f64) -> u64 {
+    // A histogram knows values to three digits; what it rounds up must not pass the largest.
+    m.histogram.0.value_at_quantile(quantile).clamp(m.min.0, m.max.0.max(m.min.0))
+}
+
+impl ImsMetric {
+    /// Of a phase with these scenarios, in which an answer was `waited` for at least so long.
+    #[must_use]
+    pub fn of(found: &MetricResult, scenarios: &[ScenarioResult], waited: Nanos) -> Self {
+        let metric = Self::from(found);
+        let answered = answered(scenarios, found.scenario, metric.count);
+        let median = match answered < MEDIAN {
+            true => waited.0.max(metric.max_ns),
+            false => value_at(found, MEDIAN / answered),
+        };
+        Self { median_of_attempts_ns: (metric.count > 0).then_some(median), ..metric }
+    }
+
+    /// The same as far as an older journal tells: between the percentiles on both sides of the median of all attempts, the largest
+    /// value being the last of them.
+    fn median_of_older(&self, answered: f64) -> Option<u64> {
+        if answered < MEDIAN {
+            return Some(self.max_ns);
+        }
+        let wanted = MEDIAN / answered;
+        let known = PERCENTILES.iter().filter_map(|(name, q)| Some((*q, *self.percentiles_ns.get(*name)?)));
+        let (mut below, mut above) = (None, (1.0, self.max_ns));
+        for (q, ns) in known {
+            if q > wanted {
+                above = (q, ns);
+                break;
+            }
+            below = Some((q, ns));
+        }
+        let (from, low) = below?;
+        // No percentile is the largest value: the two are never the same.
+        let part = (wanted - from) / (above.0 - from);
+        Some(low + (above.1.saturating_sub(low) as f64 * part) as u64)
     }
 }
 

@@ -185,7 +185,8 @@ impl RunDir {
     }
 
     /// Opens a run to go on with it: locks it, cuts off a torn last line, removes the remains of an
-    /// unfinished trial and journals [`JournalEntry::Resumed`].
+    /// unfinished trial and journals [`JournalEntry::Resumed`]. The journal of an older version or minor version is replaced
+    /// by one of today's first.
     ///
     /// # Errors
     ///
@@ -205,11 +206,12 @@ impl RunDir {
                 next_index = next_index.max(index + 1);
             }
         }
-        let (whole, (version, _)) = (journal.whole, journal.version());
+        let (whole, version) = (journal.whole, journal.version());
         run.sweep()?;
         let run_id = run.identify()?;
-        let mut journal = if version < JOURNAL_VERSION {
-            run.upgrade(&path, &run_id, file)?
+        // Readers look at the first line for what they can't know: it must name what is written from here on.
+        let mut journal = if version < (JOURNAL_VERSION, JOURNAL_MINOR) {
+            run.upgrade(&path, &run_id, (file, whole))?
         } else {
             Appender::new(&path, file, whole)?
         };
@@ -241,39 +243,57 @@ impl RunDir {
     }
 
     /// Replaces a journal of an older version by the same in today's, so that a journal has one version from
-    /// its start to its end. The old one stays beside it. `locked` is the old one, whose lock is kept until the
-    /// new one has one.
-    fn upgrade(&self, path: &Path, run_id: &str, locked: fs::File) -> Result<Appender, StoreError> {
-        let old = self.journal()?;
+    /// its start to its end. The old one stays beside it. Of an older minor version only the first line changes. `locked` is the
+    /// old one with the length of its whole lines; its lock is kept until the new one has one.
+    fn upgrade(
+        &self,
+        path: &Path,
+        run_id: &str,
+        (locked, whole): (fs::File, u64),
+    ) -> Result<Appender, StoreError> {
         let temporary = path.with_extension("jsonl.tmp");
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .open(&temporary)
             .map_err(|e| StoreError::io("create", &temporary, e))?;
-        lock_journal(&file, &self.path)?;
-        let mut new = Appender::new(&temporary, file, 0)?;
-        for entry in old {
-            let mut entry = entry?;
-            match &mut entry {
-                JournalEntry::Opened { version, minor, run_id: id, .. } => {
-                    (*version, *minor) = (JOURNAL_VERSION, JOURNAL_MINOR);
-                    run_id.clone_into(id);
-                }
-                JournalEntry::TrialEnded(record) => run_id.clone_into(&mut record.run_id),
-                _ => {}
-            }
-            new.write(&entry, false)?;
-        }
-        let kept = path.with_extension("old.jsonl");
-        files::copy_anew(path, &kept)?;
-        fs::File::open(&temporary)
-            .and_then(|file| file.sync_all())
-            .map_err(|e| StoreError::io("sync", &temporary, e))?;
-        fs::rename(&temporary, path).map_err(|e| StoreError::io("rename", &temporary, e))?;
+        let new = self
+            .replace(path, run_id, whole, &temporary, file)
+            .inspect_err(|_| drop(fs::remove_file(&temporary)))?;
         files::sync_directory(&self.path)?;
         drop(locked);
         Ok(new.at(path))
+    }
+
+    /// Fills the new journal, an empty file, with what the old one has, and gives it the old one's name.
+    fn replace(
+        &self,
+        path: &Path,
+        run_id: &str,
+        whole: u64,
+        temporary: &Path,
+        file: fs::File,
+    ) -> Result<Appender, StoreError> {
+        lock_journal(&file, &self.path)?;
+        let mut old = self.journal()?;
+        let mut new = Appender::new(temporary, file, 0)?;
+        if let Some(first) = old.next() {
+            new.write(&of_today(first?, run_id), false)?;
+        }
+        if old.version().0 == JOURNAL_VERSION {
+            // To the byte: what this vtax doesn't understand stays, too.
+            new.copy(path, old.whole..whole)?;
+        } else {
+            for entry in old {
+                new.write(&of_today(entry?, run_id), false)?;
+            }
+            files::copy_anew(path, &path.with_extension("old.jsonl"))?;
+        }
+        fs::File::open(temporary)
+            .and_then(|file| file.sync_all())
+            .map_err(|e| StoreError::io("sync", temporary, e))?;
+        fs::rename(temporary, path).map_err(|e| StoreError::io("rename", temporary, e))?;
+        Ok(new)
     }
 
     /// Removes what a killed writer left: unfinished trials and temporary files.
@@ -601,6 +621,19 @@ impl RunWriter {
     pub fn completed(&mut self) -> Result<(), StoreError> {
         self.journal.append(&JournalEntry::Completed { at_unix_ms: unix_ms() })
     }
+}
+
+/// An entry of an older journal as one of today's version has it.
+fn of_today(mut entry: JournalEntry, run: &str) -> JournalEntry {
+    match &mut entry {
+        JournalEntry::Opened { version, minor, run_id, .. } => {
+            (*version, *minor) = (JOURNAL_VERSION, JOURNAL_MINOR);
+            run.clone_into(run_id);
+        }
+        JournalEntry::TrialEnded(record) => run.clone_into(&mut record.run_id),
+        _ => {}
+    }
+    entry
 }
 
 fn trial_path(run: &Path, index: u32) -> PathBuf {

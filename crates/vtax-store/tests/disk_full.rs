@@ -2,12 +2,14 @@
 
 mod support;
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::{load, plan, record};
 use vtax_load::Sample;
-use vtax_store::{Provenance, RunDir, StoreError};
+use vtax_store::{JOURNAL_MINOR, Provenance, RunDir, StoreError};
 use vtax_sys::require::{Need, need};
 
 /// Set for the copy of this test that runs with the small file system mounted.
@@ -71,10 +73,38 @@ fn fill(disk: &Path) {
     for trial in read.trials().unwrap() {
         assert!(read.trial(trial.index).for_each_sample(|_| ()).unwrap() > 0);
     }
+    fill_an_older_run(disk, &path);
+    assert_eq!(read.trials().unwrap().len(), finished);
     // Some space again: the run goes on.
     std::fs::remove_dir_all(read.trial(0).path()).unwrap();
     let mut run = RunDir::resume(&path).unwrap();
     run.note(None, "disk was full").unwrap();
+}
+
+/// No space for today's journal in place of an older one: the older one stays, and nothing beside it.
+fn fill_an_older_run(disk: &Path, path: &Path) {
+    // What the unfinished trial left is removed first, and would make space. The disk may be too full to go on.
+    drop(RunDir::resume(path));
+    let journal = path.join("journal.jsonl");
+    make_older(&journal);
+    let before = std::fs::read(&journal).unwrap();
+    let filler = disk.join("filler");
+    let full = std::fs::write(&filler, vec![0; 4 << 20]).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    assert!(matches!(RunDir::resume(path), Err(StoreError::Full { .. })));
+    assert!(!path.join("journal.jsonl.tmp").exists());
+    assert_eq!(std::fs::read(&journal).unwrap(), before);
+    std::fs::remove_file(&filler).unwrap();
+}
+
+/// Has the journal name an older minor version, in place: there may be no space for another.
+fn make_older(journal: &Path) {
+    let todays = format!("\"minor\":{JOURNAL_MINOR},");
+    let digits = JOURNAL_MINOR.to_string().len();
+    let older = format!("\"minor\":{:>digits$},", 1);
+    let at = std::fs::read_to_string(journal).unwrap().find(&todays).unwrap();
+    let file = OpenOptions::new().write(true).open(journal).unwrap();
+    file.write_all_at(older.as_bytes(), at as u64).unwrap();
 }
 
 fn one_trial(run: &mut vtax_store::RunWriter) -> Result<(), StoreError> {

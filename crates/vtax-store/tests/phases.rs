@@ -11,7 +11,7 @@ use support::{plan, record};
 use vtax_load::sip::{MetricResult, PhaseResult, Pools, ScenarioResult, Second, SecondMetric};
 use vtax_load::{GeneratorUse, LatencyHistogram};
 use vtax_plan::model::{Scenario, SipMetric};
-use vtax_store::ims::{Doc, ImsMetric, ImsOutcome, ImsPhase, ImsPhaseKind};
+use vtax_store::ims::{Doc, ImsMetric, ImsOutcome, ImsPhase, ImsPhaseKind, MedianOfAttempts};
 use vtax_store::record::{Finding, Observation};
 use vtax_store::{Provenance, RunDir, RunWriter, StoreError, TrialDir};
 use vtax_units::{Nanos, Rate};
@@ -134,6 +134,69 @@ fn the_format_is_as_documented() {
     );
     assert_eq!(phase["scenarios"][0]["inadequate"], serde_json::json!({"timeout": 1}));
     assert_eq!(phase["metrics"][0]["metric"], "ses1");
+}
+
+/// Calls at a given rate, of which 100 ms, 200 ms and so on are the setups of those that were answered.
+fn calls(answered: u64, causes: &[(&str, u64)], successes: u64) -> PhaseResult {
+    let values: Vec<u64> = (1..=answered).map(|n| n * 100_000_000).collect();
+    let inadequate: BTreeMap<String, u64> =
+        causes.iter().map(|(cause, n)| ((*cause).to_owned(), *n)).collect();
+    let calls = ScenarioResult {
+        scenario: Scenario::Calling,
+        attempts: successes + inadequate.values().sum::<u64>(),
+        succeeded: successes,
+        inadequate,
+        unfinished: 0,
+        retransmissions: 0,
+    };
+    PhaseResult { scenarios: vec![calls], ..phase(0, &values) }
+}
+
+/// Their median in a journal, and in an older one.
+fn medians(calls: &PhaseResult) -> [Option<MedianOfAttempts>; 2] {
+    let waited = Nanos::from_secs(32);
+    let of = |metrics: Vec<ImsMetric>| {
+        let mut found = outcome(calls);
+        found.doc = None;
+        (found.phases[0].kind, found.phases[0].metrics) = (ImsPhaseKind::Fixed, metrics);
+        let text = serde_json::to_string(&found).unwrap();
+        let read: ImsOutcome = serde_json::from_str(&text).unwrap();
+        read.median_at_given_rate(SipMetric::Ses1, Scenario::Calling)
+    };
+    let metrics = calls.metrics.iter();
+    [
+        of(metrics.clone().map(|m| ImsMetric::of(m, &calls.scenarios, waited)).collect()),
+        of(metrics.map(ImsMetric::from).collect()),
+    ]
+}
+
+/// A system that loses nearly half of all calls and answers the others fast is no better for it.
+#[test]
+fn what_had_no_answer_is_slower_than_every_answer() {
+    let close = |calls: &PhaseResult, [new, old]: [(u64, bool); 2]| {
+        let near = |found: Option<MedianOfAttempts>, (ms, at_least): (u64, bool)| {
+            let found = found.unwrap();
+            // The histogram has three digits, and a rank may be one off.
+            assert!((found.ns as f64 / 1e6 / ms as f64 - 1.0).abs() < 0.011, "{found:?}, not {ms} ms");
+            assert_eq!(found.at_least, at_least, "{found:?}");
+        };
+        let found = medians(calls);
+        near(found[0], new);
+        near(found[1], old);
+    };
+    close(&calls(100, &[], 100), [(5_000, false), (5_000, false)]);
+    // The 100th of 200 attempts is the 100th of 160 answers; an older journal has the 80th and the 144th, and it is between them.
+    close(&calls(160, &[("timeout", 40)], 160), [(10_000, false), (10_000, false)]);
+    close(&calls(110, &[("timeout", 50), ("status 503", 40)], 110), [(10_000, false), (10_000, false)]);
+    // Half were answered: it is the slowest of them.
+    close(&calls(100, &[("timeout", 100)], 100), [(10_000, false), (10_000, false)]);
+    close(&calls(80, &[("timeout", 120)], 80), [(32_000, true), (8_000, true)]);
+    // Nothing is waited for as long as the slowest answer took.
+    close(&calls(400, &[("timeout", 500)], 400), [(40_000, true), (40_000, true)]);
+    // Too late for the plan's limit isn't unanswered, and not every attempt has a value.
+    close(&calls(100, &[("over-limit PX_TRT-SES1", 90)], 10), [(5_000, false), (5_000, false)]);
+    close(&calls(40, &[], 200), [(2_000, false), (2_000, false)]);
+    assert_eq!(medians(&calls(19, &[], 19)), [None, None]);
 }
 
 /// The error of reading, which must be one.

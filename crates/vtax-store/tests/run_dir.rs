@@ -449,6 +449,44 @@ fn what_a_newer_minor_version_added_is_left_out_and_told() {
     assert!(fs::read_to_string(&journal).unwrap().contains("coffee"));
 }
 
+/// Its first line kept the minor version that it began with, so that readers of that version left out what they don't know without a
+/// word.
+#[test]
+fn a_run_that_is_gone_on_with_has_todays_minor_version() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let journal = journal_of_one_trial(&path);
+    edit(&journal, &format!("\"minor\":{JOURNAL_MINOR}"), "\"minor\":1");
+    // Written by a newer vtax that went on with it and left the first line as it was.
+    edit(
+        &journal,
+        "{\"event\":\"trial-ended\",",
+        "{\"event\":\"coffee\",\"cups\":2}\n{\"event\":\"trial-ended\",\"mood\":\"good\",",
+    );
+    let others = |text: &str| text.split_once('\n').unwrap().1.to_owned();
+    let before = others(&fs::read_to_string(&journal).unwrap());
+    // A crash tore the last line.
+    let mut file = OpenOptions::new().append(true).open(&journal).unwrap();
+    file.write_all(b"{\"event\":\"no").unwrap();
+    drop(file);
+    let mut run = RunDir::resume(&path).unwrap();
+    assert!(
+        matches!(RunDir::resume(&path), Err(StoreError::Locked { .. })),
+        "the lock is on the new journal"
+    );
+    run.completed().unwrap();
+    assert_eq!(run.next_index(), 1);
+    drop(run);
+    let text = fs::read_to_string(&journal).unwrap();
+    let opened = text.lines().next().unwrap();
+    assert!(opened.contains(&format!("\"minor\":{JOURNAL_MINOR},")), "{opened}");
+    let after = others(&text);
+    let more = after.strip_prefix(&before).unwrap_or_else(|| panic!("{before} isn't in {after}"));
+    assert!(more.starts_with("{\"event\":\"resumed\"") && more.lines().count() == 2, "{more}");
+    assert!(!path.join("journal.old.jsonl").exists());
+    assert_eq!(RunDir::open(&path).unwrap().trials().unwrap().len(), 1);
+}
+
 /// Its number was raised without a limit, and the trial after that took the place of the first.
 #[test]
 fn a_run_whose_trials_are_numbered_too_high_is_not_gone_on_with() {

@@ -102,14 +102,15 @@ const SIP_METRICS: [(SipMetric, Scenario, &str); 9] = [
 ];
 
 /// A mix at a given rate. At the capacity each environment carries another load, where medians
-/// compare nothing: the benchmark's own tables have them.
+/// compare nothing: the benchmark's own tables have them. So it is with two rates of two runs: what was offered tells them apart.
 fn of_mix(ims: &ImsOutcome) -> Vec<Value> {
     let Some(phase) = ims.decisive().filter(|p| p.kind == ImsPhaseKind::Fixed) else { return Vec::new() };
     let medians = SIP_METRICS.iter().filter_map(|(metric, scenario, name)| {
         let median = ims.median_at_given_rate(*metric, *scenario)?;
-        Some(Value { resolution: HISTOGRAM_RESOLUTION, ..exact(name, median as f64) })
+        let (value, censored) = (median.ns as f64, median.at_least);
+        Some(Value { metric: name, value, resolution: HISTOGRAM_RESOLUTION, censored })
     });
-    medians.chain([exact("ihs", phase.ihs)]).collect()
+    medians.chain([exact("ihs", phase.ihs), exact("offered", phase.requested.0)]).collect()
 }
 
 /// What a trial found, in a few words.
@@ -155,8 +156,11 @@ fn without_capacity(o: &ImsOutcome) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use vtax_store::ims::Doc;
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use vtax_load::sip::ScenarioResult;
+    use vtax_store::ims::{Doc, ImsMetric};
     use vtax_units::{Nanos, Rate};
 
     use super::*;
@@ -197,6 +201,65 @@ mod tests {
             connections: None,
             probe_clocks: Default::default(),
         })
+    }
+
+    /// A mix at a given rate of which this share of 100 calls had no answer. Half of the others were set up within 1 ms.
+    pub(crate) fn mix_at(rate: f64, lost: f64) -> ImsOutcome {
+        let bad = (lost * 100.0).round() as u64;
+        let calls = ScenarioResult {
+            scenario: Scenario::Calling,
+            attempts: 100,
+            succeeded: 100 - bad,
+            inadequate: BTreeMap::from([("timeout".to_owned(), bad)]),
+            unfinished: 0,
+            retransmissions: 0,
+        };
+        let setups = ImsMetric {
+            metric: SipMetric::Ses1,
+            scenario: Scenario::Calling,
+            count: 100 - bad,
+            mean_ns: 1e6,
+            sd_ns: 0.0,
+            min_ns: 900_000,
+            max_ns: 9_000_000,
+            percentiles_ns: BTreeMap::from([("50".to_owned(), 1_000_000), ("90".to_owned(), 5_000_000)]),
+            median_of_attempts_ns: None,
+        };
+        let load =
+            ImsPhase { ihs: lost, scenarios: vec![calls], metrics: vec![setups], ..phase(Fixed, rate, true) };
+        ImsOutcome {
+            doc: None,
+            failed: None,
+            phases: vec![load],
+            stray: Default::default(),
+            pools: Default::default(),
+            connections: None,
+            probe_clocks: Default::default(),
+        }
+    }
+
+    /// Who lost most calls and answered the rest fast was better.
+    #[test]
+    fn what_had_no_answer_is_slower_than_every_answer() {
+        let median = |lost| {
+            let found = values(&mix_at(40.0, lost));
+            let median = found.iter().find(|v| v.metric == SES1_P50.name).unwrap();
+            (median.value, median.censored)
+        };
+        assert_eq!(median(0.0), (1e6, false));
+        // The 50th of 55 answers: between their 90th percentile, 5 ms, and the slowest, 9 ms.
+        let (half_lost, censored) = median(0.45);
+        assert!((half_lost / 5.364e6 - 1.0).abs() < 0.001 && !censored, "{half_lost}");
+        assert_eq!(median(0.6), (9e6, true));
+    }
+
+    #[test]
+    fn a_mix_at_a_given_rate_says_what_was_offered() {
+        let found = values(&mix_at(40.0, 0.0));
+        let of = |name: &str| found.iter().find(|v| v.metric == name).map(|v| v.value);
+        assert_eq!((of("offered"), of("ihs")), (Some(40.0), Some(0.0)));
+        let info = crate::families::named("offered").unwrap();
+        assert!(!info.compared && !info.primary, "it would have a verdict of its own");
     }
 
     #[test]

@@ -35,7 +35,7 @@ const SLOWEST_REGISTRAR: f64 = 10.0;
 /// Rates tried in confirmation, each lower than the one before.
 const MOST_CONFIRMATIONS: u32 = 4;
 /// A request is given up after this many times T1: timers B and F of RFC 3261 section 17.1.
-const GIVEN_UP_AFTER: u64 = 64;
+pub(super) const GIVEN_UP_AFTER: u64 = 64;
 /// Calls last at most this many times their mean, but for 7 in 1,000.
 const LONG_CALL: u64 = 5;
 /// On top of what a profile takes by itself: the agent may be kept waiting for its CPU.
@@ -150,12 +150,15 @@ impl<'a> Benchmark<'a> {
 
     fn conclude_fixed(self, made: Range<usize>) -> BenchmarkResult {
         let detail = &self.details[made.end - 1];
-        let validity = match &detail.generator.limited {
-            Some(why) => invalid(InvalidReason::GeneratorLimited, why.clone()),
-            None if detail.scenarios.iter().all(|s| s.succeeded == 0) => {
-                invalid(InvalidReason::NothingSucceeded, causes(&detail.scenarios))
-            }
-            None => Validity::Valid,
+        let validity = if let Some(why) = &detail.generator.limited {
+            invalid(InvalidReason::GeneratorLimited, why.clone())
+        } else if let Some(why) = judge::too_few_subscribers(detail, self.workload) {
+            // What was never sent would count as slower than every answer.
+            invalid(InvalidReason::MeasureFailed, why)
+        } else if detail.scenarios.iter().all(|s| s.succeeded == 0) {
+            invalid(InvalidReason::NothingSucceeded, causes(&detail.scenarios))
+        } else {
+            Validity::Valid
         };
         self.conclude(None, None, validity)
     }
@@ -258,7 +261,9 @@ impl<'a> Benchmark<'a> {
         let why = invalid(
             InvalidReason::MeasureFailed,
             format!(
-                "the capacity moved: {MOST_CONFIRMATIONS} rates kept to the limits in short steps, none for longer"
+                "the capacity moved: the rate that kept to the limits in a short step didn't for longer, nor did the {} \
+                 lower ones tried after it",
+                MOST_CONFIRMATIONS - 1
             ),
         );
         Ok(self.conclude(None, upper, why))

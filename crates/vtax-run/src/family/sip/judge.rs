@@ -3,7 +3,10 @@
 use vtax_load::sip::{PhaseResult, ScenarioResult};
 use vtax_plan::model::{MixPart, Scenario, SipWorkload};
 use vtax_store::ims::{ImsMetric, ImsPhase, ImsPhaseKind};
-use vtax_units::Share;
+use vtax_units::{Nanos, Share};
+
+use super::benchmark::GIVEN_UP_AFTER;
+use crate::requests::percent_above;
 
 /// A scenario's own limit is judged where so many failures would be within it: with fewer attempts
 /// a single one could break it. They count towards all scenarios' limit in any case.
@@ -59,6 +62,8 @@ pub(super) fn judge(
 ) -> ImsPhase {
     let ihs = share(ended(&detail.scenarios));
     let reason = broken(detail, ihs, limits, workload);
+    let waited = Nanos(workload.t1.0.saturating_mul(GIVEN_UP_AFTER));
+    let metrics = detail.metrics.iter().map(|of| ImsMetric::of(of, &detail.scenarios, waited));
     ImsPhase {
         name: detail.name.clone(),
         kind,
@@ -71,12 +76,11 @@ pub(super) fn judge(
         passed: reason.is_none(),
         reason,
         scenarios: detail.scenarios.clone(),
-        metrics: detail.metrics.iter().map(ImsMetric::from).collect(),
+        metrics: metrics.collect(),
     }
 }
 
 fn broken(detail: &PhaseResult, ihs: f64, limits: &Limits, workload: &SipWorkload) -> Option<String> {
-    let percent = |share: f64| format!("{:.2} %", share * 100.0);
     if let Some(limit) = limits.all {
         let attempts: u64 = detail.scenarios.iter().map(|s| s.attempts).sum();
         if attempts > 0 && ended(&detail.scenarios).0 == 0 {
@@ -87,7 +91,7 @@ fn broken(detail: &PhaseResult, ihs: f64, limits: &Limits, workload: &SipWorkloa
         }
         if ihs > limit.0 {
             let why = want_of_subscribers(detail, limit, workload).unwrap_or_default();
-            return Some(format!("IHS {}, over the limit of {limit}{why}", percent(ihs)));
+            return Some(format!("IHS {}, over the limit of {limit}{why}", percent_above(ihs, limit)));
         }
     }
     limits.each.iter().find_map(|(scenario, limit)| {
@@ -95,7 +99,8 @@ fn broken(detail: &PhaseResult, ihs: f64, limits: &Limits, workload: &SipWorkloa
         let counts = ended(std::slice::from_ref(result));
         let judged = counts.0 as f64 * limit.0 >= FEWEST_FAILURES;
         (judged && share(counts) > limit.0).then(|| {
-            format!("IHS of {} {}, over its limit of {limit}", scenario.name(), percent(share(counts)))
+            let ihs = percent_above(share(counts), *limit);
+            format!("IHS of {} {ihs}, over its limit of {limit}", scenario.name())
         })
     })
 }

@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use vtax_agent::AgentError;
-use vtax_load::sip::{PhaseKind, PhaseResult, Pools, ScenarioResult, SipPhase, SipProfile, SipResult};
+use vtax_load::sip::{
+    MetricResult, PhaseKind, PhaseResult, Pools, ScenarioResult, SipPhase, SipProfile, SipResult,
+};
 use vtax_load::{GeneratorUse, LatencyHistogram};
-use vtax_plan::model::{ArrivalProcess, ImsMeasure, MeasureKind, Plan, Scenario, SipWorkload, Workload};
-use vtax_store::ims::ImsPhaseKind;
+use vtax_plan::model::{
+    ArrivalProcess, ImsMeasure, MeasureKind, Plan, Scenario, SipMetric, SipWorkload, Workload,
+};
+use vtax_store::ims::{ImsPhaseKind, MedianOfAttempts};
 use vtax_store::record::{InvalidReason, Validity};
 use vtax_units::{Nanos, Rate};
 
@@ -73,6 +77,7 @@ impl Service {
                 retransmissions: bad,
             }
         });
+        let scenarios: Vec<ScenarioResult> = scenarios.collect();
         let late = !registering && phase.rate.0 > self.generator;
         let limited = late.then(|| "its workers were 300 ms late".to_owned());
         PhaseResult {
@@ -83,13 +88,35 @@ impl Service {
             started_unix_ms: 1_000,
             duration,
             transient: phase.transient,
-            scenarios: scenarios.collect(),
-            metrics: Vec::new(),
+            metrics: setups(&scenarios),
+            scenarios,
             seconds: Vec::new(),
             lateness: LatencyHistogram::new(),
             generator: GeneratorUse { limited, ..GeneratorUse::default() },
         }
     }
+}
+
+/// How long the setup of a call takes that is carried.
+const SETUP: Nanos = Nanos::from_millis(2);
+
+/// The setups of calls.
+fn setups(scenarios: &[ScenarioResult]) -> Vec<MetricResult> {
+    let calls = scenarios.iter().filter(|s| s.scenario == Scenario::Calling && s.succeeded > 0);
+    let setup = |calls: &ScenarioResult| {
+        let mut histogram = LatencyHistogram::new();
+        histogram.0.record_n(SETUP.0, calls.succeeded).expect("a histogram grows");
+        MetricResult {
+            metric: SipMetric::Ses1,
+            scenario: calls.scenario,
+            mean_ns: SETUP.0 as f64,
+            variance_ns2: 0.0,
+            min: SETUP,
+            max: SETUP,
+            histogram,
+        }
+    };
+    calls.map(setup).collect()
 }
 
 struct Simulated {
@@ -227,7 +254,10 @@ fn a_rate_that_does_not_hold_is_confirmed_lower() {
     assert!(found.outcome.failed.expect("a confirmation failed").0 <= 101.2);
     let hopeless = Service { endurance: 1.0, ..Service::of(91.0) };
     let (found, _) = find(SEARCH, hopeless, None);
-    assert!(matches!(found.validity, Validity::Invalid { reason: InvalidReason::MeasureFailed, .. }));
+    let Validity::Invalid { reason, detail } = &found.validity else { panic!("{:?}", found.validity) };
+    assert_eq!(*reason, InvalidReason::MeasureFailed);
+    let confirmed = names(&found).into_iter().filter(|name| *name == "confirmation").count();
+    assert!(detail.contains(&format!("nor did the {} lower ones", confirmed - 1)), "{detail}");
 }
 
 #[test]
@@ -267,6 +297,29 @@ fn too_few_subscribers_are_the_plans_fault() {
         assert!(detail.contains("too few subscribers"), "{detail}");
         let mut told = found.outcome.phases.iter().filter_map(|p| p.reason.as_deref());
         assert!(told.any(|why| why.ends_with("register more subscribers")), "{:?}", found.outcome.phases);
+    }
+}
+
+/// A call that was never sent would count as one slower than every answer.
+#[test]
+fn too_few_subscribers_are_the_plans_fault_at_a_given_rate() {
+    // 200/s of 35 s keep 7,000 subscribers in calls; of 25 ms, 5.
+    let long = "ring_time: 5s, hold_time: 30s";
+    for (times, is_the_plans) in [(long, true), ("ring_time: 5ms, hold_time: 20ms", false)] {
+        let plan = plan_with_calls(times, "{latency: {load: 200/s, duration: 20s}}");
+        let MeasureKind::Latency(latency) = &plan.measures[0].kind else { panic!("not latency") };
+        let workload = workload(&plan);
+        let service = Service { subscribers: 30.0, ..Service::of(1e4) };
+        let mut session = Simulated { service, workload: workload.clone() };
+        let benchmark = Benchmark::new(&mut session, &workload, ArrivalProcess::Poisson, &Silent);
+        let found = benchmark.fixed(latency, Rate(200.0)).expect("no failure");
+        if is_the_plans {
+            let Validity::Invalid { reason, detail } = &found.validity else { panic!("{times} is valid") };
+            assert_eq!(*reason, InvalidReason::MeasureFailed);
+            assert!(detail.contains("too few subscribers"), "{detail}");
+        } else {
+            assert_eq!(found.validity, Validity::Valid, "a service that holds its subscribers is measured");
+        }
     }
 }
 
@@ -328,6 +381,13 @@ fn a_given_rate_is_measured_as_it_is() {
     let phase = found.outcome.decisive().expect("the load");
     assert_eq!((phase.kind, phase.passed), (ImsPhaseKind::Fixed, true));
     assert!((phase.ihs - 0.25).abs() < 0.01);
+    let median = |found: &BenchmarkResult| {
+        found.outcome.median_at_given_rate(SipMetric::Ses1, Scenario::Calling).expect("a median")
+    };
+    assert_eq!(median(&found), MedianOfAttempts { ns: SETUP.0, at_least: false });
+    // Of 200 calls a second 120 are lost: half of all took longer than an answer is waited for.
+    let given_up = MedianOfAttempts { ns: 64 * workload.t1.0, at_least: true };
+    assert_eq!(median(&run(80.0)), given_up);
     let dead = run(0.0);
     assert!(matches!(dead.validity, Validity::Invalid { reason: InvalidReason::NothingSucceeded, .. }));
 }
