@@ -11,7 +11,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal, StudentT};
 use vtax_stats::{
-    ALPHA, Direction, Group, Ratio, Verdict, after_looking, allowing, further, judge_family,
+    ALPHA, Direction, Family, Group, Ratio, Verdict, after_looking, allowing, further, judge_family,
     left_after_looks, levels, moderated, narrow, plain, prior, tax,
 };
 
@@ -261,7 +261,7 @@ fn early(members: usize, (min, max): (usize, usize), spread: f64) -> Result<(f64
         for n in min..=max {
             for (ended, ratio) in ended.iter_mut().zip(ratios(&sides, n, 1.0)?) {
                 let looked = after_looking(&ratio, min);
-                let plain = || plain(&looked, 0.0, members, (min, max));
+                let plain = || plain(&looked, 0.0, together(members), (min, max));
                 if ended.is_none() && (n == max || narrow(&looked, UNTIL) || plain()) {
                     *ended = Some(ratio);
                 }
@@ -276,6 +276,11 @@ fn early(members: usize, (min, max): (usize, usize), spread: f64) -> Result<(f64
     }
     let all = (FAMILIES * members as u64) as f64;
     Ok((wrong as f64 * 100.0 / FAMILIES as f64, held as f64 * 100.0 / all))
+}
+
+/// So many that are judged together, and nothing else.
+fn together(members: usize) -> Family {
+    Family { members, alpha: ALPHA }
 }
 
 /// Comparisons of one measure, which get their rounds together.
@@ -319,7 +324,7 @@ fn ended(ratio: &Ratio, (min, max): (usize, usize), members: usize) -> bool {
     let looked = after_looking(ratio, min);
     ratio.rounds.is_none_or(|n| n >= max)
         || narrow(&looked, UNTIL)
-        || plain(&looked, 0.0, members, (min, max))
+        || plain(&looked, 0.0, together(members), (min, max))
 }
 
 /// The measure that has the next round.
@@ -328,7 +333,7 @@ fn nearest(family: &[Ratio], rounds: (usize, usize)) -> Option<usize> {
     let urgency = |measure: usize| {
         let open = members_of(measure, members).filter(|m| !ended(&family[*m], rounds, members));
         let of = |m: usize| {
-            let further = further(&family[m], rounds, UNTIL, 0.0, members).unwrap_or(usize::MAX);
+            let further = further(&family[m], rounds, UNTIL, 0.0, together(members)).unwrap_or(usize::MAX);
             (further, family[m].rounds)
         };
         open.map(of).min().map(|urgency| (urgency, measure))

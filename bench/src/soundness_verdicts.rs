@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, StandardNormal, StudentT};
 use vtax_stats::{
-    ALPHA, Direction, Group, Judgement, Ratio, Verdict, after_looking, drift, judge, judge_family,
+    ALPHA, Direction, Family, Group, Judgement, Ratio, Verdict, after_looking, drift, judge, judge_family,
     left_after_looks, log_ratios, narrow, plain, tax,
 };
 
@@ -225,7 +225,8 @@ fn adaptive(world: World, mut round: impl FnMut() -> (f64, f64)) -> Result<Ratio
         }
         let (c, b) = (Group::in_rounds(&candidate, &rounds), Group::in_rounds(&baseline, &rounds));
         let ratio = after_looking(&tax(&c, &b, Direction::Lower, 1)?, world.min);
-        let plain = || world.early && plain(&ratio, world.margin, 1, (world.min, world.max));
+        let alone = Family { members: 1, alpha: ALPHA };
+        let plain = || world.early && plain(&ratio, world.margin, alone, (world.min, world.max));
         if rounds.len() == world.max || narrow(&ratio, UNTIL) || plain() {
             return Ok(ratio);
         }

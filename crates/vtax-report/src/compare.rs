@@ -6,9 +6,12 @@
 
 mod check;
 mod difference;
+#[cfg(test)]
+mod gate_tests;
 mod html;
 mod junit;
 pub(crate) mod markdown;
+mod missing;
 mod model;
 mod rows;
 mod runs;
@@ -58,7 +61,7 @@ pub fn compare_runs(a: Runs<'_>, b: Runs<'_>, options: &Options) -> Result<RunCo
         );
     }
     let rows = if reasons.is_empty() { rows::rows(a, b, options) } else { Vec::new() };
-    let missing = if reasons.is_empty() { rows::missing(a, b, &rows, options) } else { Vec::new() };
+    let missing = if reasons.is_empty() { missing::missing(a, b, &rows, options) } else { Vec::new() };
     if reasons.is_empty() && !rows.iter().any(|r| r.a.is_some() && r.b.is_some()) {
         let text = "no metric has a figure in both runs".to_owned();
         let texts = [text].into_iter().chain(check::nothing_counts(a, b));
@@ -68,10 +71,10 @@ pub fn compare_runs(a: Runs<'_>, b: Runs<'_>, options: &Options) -> Result<RunCo
     if !reasons.is_empty() {
         return Err(Refusal { reasons }.into());
     }
-    let unknown: Vec<String> = missing.iter().filter(|m| m.named).map(|m| m.text.clone()).collect();
+    let unknown: Vec<String> = missing.iter().filter(|m| m.gated).map(|m| m.text.clone()).collect();
     let gate = options.max_tax.map(|max_tax| gate(&rows, unknown.len(), max_tax, options.strict));
     let warnings = check::warnings(a, b, &machine).into_iter().chain(missing.into_iter().map(|m| m.text));
-    let warnings = warnings.chain(rows::incomplete(a, b, &rows));
+    let warnings = warnings.chain(rows::incomplete(a, b, &rows)).chain(rows::left_out(&rows));
     let mut comparison = RunComparison {
         version: COMPARISON_VERSION,
         plan: a.data().plan.name.clone(),
@@ -188,7 +191,7 @@ pub(crate) fn is_asked_for(names: &[String], data: &RunData, measure: &str, info
     is_among(names, info) && (!names.is_empty() || leads(data, measure, info.name))
 }
 
-/// `missing`: metrics that were asked for and have no row.
+/// `missing`: what was to be compared and has no row.
 fn gate(rows: &[Row], missing: usize, max_tax: Share, strict: bool) -> Gate {
     let count = |verdict| rows.iter().filter(|r| r.gate == Some(verdict)).count();
     let (failed, cant_tell) = (count(GateVerdict::Fail), count(GateVerdict::CantTell) + missing);

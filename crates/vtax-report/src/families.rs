@@ -2,7 +2,7 @@
 //!
 //! Nothing here knows the report; what a family shows of a whole run is its chapter, in `chapters.rs`.
 
-use vtax_plan::model::{Measure, NetworkTest, Plan};
+use vtax_plan::model::{Cell, Measure, NetworkTest, Plan, Workload};
 use vtax_store::record::{Finding, TrialRecord, Validity};
 use vtax_units::metric::THROUGHPUT;
 
@@ -91,6 +91,14 @@ pub(crate) fn forget_histograms(record: &mut TrialRecord) {
 pub(crate) fn names_of(plan: &Plan, measure: &Measure) -> Vec<String> {
     let tests = network::names_of_tests(plan, measure).or_else(|| storage::names_of_tests(plan, measure));
     tests.unwrap_or_else(|| vec![measure.name.clone()])
+}
+
+/// Unit of the load that a cell is offered: scenario attempts per second where it is SIP's, else requests.
+pub(crate) fn unit_of_load(cell: Option<&Cell>) -> &'static str {
+    match cell.map(|cell| &cell.workload) {
+        Some(Workload::Sip(_)) => "SAPS",
+        _ => "req/s",
+    }
 }
 
 /// What a reader must know first of what was found.

@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use vtax_plan::model::{Cell, Plan};
 use vtax_stats::{
     ALPHA, Bound, Direction, Drift, Group, Judgement, MIN_TRIALS, Prior, Ratio, above, after_either_looked,
-    after_looking, allowing, apart_by_chance, drift, judge, judge_family, left_after_looks, levels,
-    log_ratios, moderated, prior, scatter_of, shares, tellable, widened,
+    after_looking, allowing, drift, judge, judge_family, left_after_looks, levels, log_ratios, moderated,
+    prior, scatter_of, shares, tellable, widened,
 };
 use vtax_store::CalibratedEffect;
-use vtax_store::record::{InvalidReason, TrialRecord, Validity};
+use vtax_store::record::{InvalidReason, Validity};
 use vtax_store::summary::{Better, Borrowed, Comparison, Doubt, Verdict};
 
 use crate::data::{OneSide, RunData};
 use crate::explain;
 use crate::families::{metrics, named};
+use crate::fates::{kept_away, left_out_by_outcome};
 use crate::format::{judged_range, judged_tax, tax};
 use crate::metric::{Info, LIFECYCLE, Value, parts_of_measure};
 use crate::rows::leads;
@@ -372,7 +373,8 @@ fn drifted(c: &mut Comparison, ratio: &Ratio, drift: Option<Drift>, judgement: &
         }
     };
     let stands = agrees(drift.from) && agrees(drift.to);
-    // Where it can't be told for want of certainty, what took the certainty away is the better reason.
+    // Where it can't be told for want of certainty, what took the certainty away is the better reason, also where that is so at both
+    // ends: what drifts scatters, and no number of trials would tell while it goes on.
     let other = !matches!(c.doubt, None | Some(Doubt::TooWide | Doubt::ManyComparisons));
     if other || (stands && c.verdict != Verdict::Inconclusive) {
         return;
@@ -432,73 +434,6 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
         let what = if trials == 1 { of_one } else { of_several };
         c.reason = format!("too few trials: {trials} {what}");
     }
-}
-
-/// Reasons that are outcomes: whether a trial has one depends on the system itself, so those that are left may be its better ones.
-const OUTCOMES: [(InvalidReason, &str); 5] = [
-    (InvalidReason::NoSteadyState, "that never became steady"),
-    (InvalidReason::NothingSucceeded, "without a success"),
-    (InvalidReason::ServiceFailed, "in which the service failed"),
-    (InvalidReason::MeasureFailed, "that could not be measured to the end"),
-    (InvalidReason::DataWrong, "with wrong data"),
-];
-
-/// From this share of a side's trials on, what was left out for its outcome is told beside the verdict.
-const MUCH_LEFT_OUT: f64 = 0.25;
-
-/// A sentence for each side of which many trials don't count for what became of them, whatever the verdict; empty where none is.
-fn left_out_by_outcome(data: &RunData, c: &Comparison) -> String {
-    if c.interval.or(c.corrected).is_none() && c.at_least.or(c.at_most).is_none() {
-        return String::new();
-    }
-    let of = parts_of_measure(&c.measure).0;
-    let side = |cell: &str| {
-        let is_own = move |t: &&TrialRecord| t.cell == cell && (of == LIFECYCLE || t.measure == of);
-        let own = || data.trials.iter().filter(is_own);
-        let count = |reason| own().filter(|t| kept_away(t, &c.measure) == Some(reason)).count();
-        let lost: Vec<(usize, &str)> =
-            OUTCOMES.iter().map(|(reason, words)| (count(*reason), *words)).filter(|(n, _)| *n > 0).collect();
-        (lost.iter().map(|(n, _)| n).sum::<usize>(), own().count(), lost)
-    };
-    let name = |id: &str| data.cell(id).map_or_else(|| id.to_owned(), |cell| data.environment_label(cell));
-    let told = |cell: &str, other: &str| {
-        let ((lost, made, reasons), (lost_there, made_there, _)) = (side(cell), side(other));
-        if lost == 0 || (lost as f64) < MUCH_LEFT_OUT * made as f64 {
-            return String::new();
-        }
-        let reasons: Vec<String> = reasons.iter().map(|(n, words)| format!("{n} {words}")).collect();
-        let (verb, cell, other) = (if lost == 1 { "was" } else { "were" }, name(cell), name(other));
-        let there = (lost_there as u64, made_there as u64);
-        let chance = apart_by_chance((lost as u64, made as u64), there);
-        let beyond = match lost * made_there > lost_there * made && chance <= ALPHA {
-            true => format!(" That is more than of {other}, beyond chance, and speaks against {cell}."),
-            false => String::new(),
-        };
-        let reasons = reasons.join(", ");
-        format!(
-            " Of {made} trials of {cell}, {reasons} {verb} left out: those that count may be its \
-             better ones.{beyond}"
-        )
-    };
-    told(&c.cell, &c.baseline) + &told(&c.baseline, &c.cell)
-}
-
-/// What kept a trial from a figure of a measure: why the trial doesn't count, or the test in it that the measure is.
-fn kept_away(trial: &TrialRecord, measure: &str) -> Option<InvalidReason> {
-    let reason = |validity: &Validity| match validity {
-        Validity::Valid => None,
-        Validity::Invalid { reason, .. } => Some(*reason),
-    };
-    let (of, test) = parts_of_measure(measure);
-    // What every trial tells is lost with each, whichever measure it was for.
-    if of != LIFECYCLE && of != trial.measure {
-        return None;
-    }
-    let of_test = || {
-        let own = trial.observations.iter().find(|o| test == Some(o.name.as_str()));
-        own.and_then(|own| reason(&own.validity))
-    };
-    reason(&trial.validity).or_else(of_test)
 }
 
 /// What is said of one trial, and of several.
@@ -637,7 +572,7 @@ pub(crate) fn narrowing(data: &RunData, c: &Comparison) -> Vec<Step> {
 mod tests {
     use vtax_fixture::Options;
     use vtax_store::RunDir;
-    use vtax_store::record::{Partner, Timings};
+    use vtax_store::record::{Partner, Timings, TrialRecord};
     use vtax_units::Nanos;
 
     use super::*;
@@ -723,6 +658,31 @@ repeat: {min: 3, max: 3, trials: duet}
             let across = after_drift(&ratio, &judgement, 0.08);
             assert_eq!(across, (Verdict::Inconclusive, Some(Doubt::Drifted)));
         }
+    }
+
+    /// Six rounds that scatter in nothing but a drift, from a tenth less to a tenth more: as one of many neither end is told from 1.
+    #[test]
+    fn what_is_open_at_both_ends_of_a_drift_has_it_as_its_reason() {
+        let rounds: [u32; 6] = [0, 1, 2, 3, 4, 5];
+        let logs: Vec<f64> = rounds.iter().map(|round| 0.04 * f64::from(*round) - 0.1).collect();
+        let (moved, still): (Vec<f64>, Vec<f64>) = logs.iter().map(|log| (log.exp(), 1.0)).unzip();
+        let [moved, still] = [&moved, &still].map(|values| Group::in_rounds(values, &rounds));
+        let ratio = vtax_stats::tax(&moved, &still, Direction::Lower, 1).unwrap();
+        let judged_by = widened(&ratio, 0.005);
+        let found = drift(&logs).unwrap();
+        for end in [found.from, found.to] {
+            let there = judge(&judged_by.times(end.exp()), 0.05).verdict;
+            assert_eq!(there, vtax_stats::Verdict::Inconclusive, "{end}");
+        }
+        let judgement = Judgement { level: 0.005, ..judge(&judged_by, 0.05) };
+        let after = |doubt: Doubt| {
+            let mut c =
+                Comparison { verdict: Verdict::Inconclusive, doubt: Some(doubt), ..Comparison::default() };
+            drifted(&mut c, &ratio, Some(found), &judgement, 0.05);
+            c.doubt
+        };
+        assert_eq!(after(Doubt::TooWide), Some(Doubt::Drifted));
+        assert_eq!(after(Doubt::NotAtLimit), Some(Doubt::NotAtLimit));
     }
 
     /// What is worse than the margin allows has to be that from one end of a drift to the other.

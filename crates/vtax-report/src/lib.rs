@@ -13,6 +13,7 @@ mod error;
 mod explain;
 mod families;
 mod family;
+mod fates;
 mod format;
 mod ft;
 mod general;

@@ -64,6 +64,7 @@ pub fn merge(runs: &[Report], options: &MergeOptions) -> Result<Merged, MergeErr
     merged.headline = table::headline(&merged);
     merged.warnings = table::warnings(&merged);
     merged.warnings.extend(missing::missing(&hosts));
+    merged.warnings.extend(missing::left_out(&hosts, &merged.rows));
     Ok(merged)
 }
 

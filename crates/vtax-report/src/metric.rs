@@ -35,6 +35,12 @@ impl Info {
             _ => (0.0, f64::INFINITY),
         }
     }
+
+    /// Whether a trial's value is a count, or the median of counts: requests lost, connections refused. A score has no unit either and
+    /// is none, nor is a mean per call.
+    pub(crate) fn is_count(&self) -> bool {
+        self.unit.is_empty() && ![VOICE_MOS.name, VOICE_MOS_WORST, "call_sent_again"].contains(&self.name)
+    }
 }
 
 /// A metric of which less is better; `rank` is 0 where it isn't compared, 2 where it belongs to the first table.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use vtax_plan::model::{Plan, TrialKind};
 use vtax_stats::{ALPHA, SoFar, foreseen, left_after_looks};
 
-use crate::precision::{Logs, Precision, comparisons};
+use crate::precision::{ASKED_FIRST, Logs, Precision, comparisons};
 
 /// Rounds of a measure after which its scatter is known well enough to say so.
 const ROUNDS: usize = 2;
@@ -13,9 +13,6 @@ const ROUNDS: usize = 2;
 const MOST_ROUNDS: usize = 200;
 /// Comparisons named one by one.
 const MOST_NAMES: usize = 3;
-/// Of the chance of a false claim, the share of what the plan asks first; the rest has what is left, and more where all of
-/// that differs, or all of it is equal.
-const ASKED_FIRST: f64 = 0.8;
 
 /// A comparison of the measure, after its first rounds.
 struct EarlyComparison {
@@ -176,9 +173,15 @@ fn may_be_duet(plan: &Plan, measure: usize) -> bool {
     plan.repeat.trials == TrialKind::Single && plan.measures[measure].kind.may_be_duet()
 }
 
+/// So many rounds, and what of the plan asks for them, where it has at most `max`: a minimum above that is refused.
+fn more_rounds(enough: usize, max: usize) -> String {
+    let options = if enough > max { "`repeat.min` and `repeat.max`" } else { "`repeat.min`" };
+    format!("about {enough} rounds ({options})")
+}
+
 /// What will probably tell all of `lost`, the comparisons that so many rounds don't tell.
 fn ways(plan: &Plan, seen: &[EarlyComparison], lost: &[&EarlyComparison], rounds: usize) -> Vec<String> {
-    let more = enough(plan, seen, rounds).map(|enough| format!("about {enough} rounds (`repeat.min`)"));
+    let more = enough(plan, seen, rounds).map(|enough| more_rounds(enough, plan.repeat.max as usize));
     let alone = |s: &&EarlyComparison| foreseen(&[s.so_far()], 0, rounds, plan.margin.0, ALPHA) == [true];
     let fewer = comparisons(plan) > 2 && lost.iter().all(alone);
     let fewer = fewer.then(|| "fewer comparisons, or some of them asked first (`primary`)".to_owned());
@@ -227,6 +230,8 @@ mod tests {
         assert_eq!(more.words(), "vm.direct (latency, median: 2.00 times its baseline's)");
         assert_eq!(less.words(), "vm.direct (latency, median: 0.50 times its baseline's)");
         assert!((more.tax() - less.tax()).abs() < 1e-12, "one is as far from its baseline as the other");
+        assert_eq!(more_rounds(8, 8), "about 8 rounds (`repeat.min`)");
+        assert_eq!(more_rounds(9, 8), "about 9 rounds (`repeat.min` and `repeat.max`)");
         assert_eq!(differing(1), "1 comparison that seems to differ");
         assert_eq!(differing(3), "3 comparisons that seem to differ");
     }

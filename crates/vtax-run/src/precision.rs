@@ -6,8 +6,9 @@
 //! cover every metric; tails need more trials than most budgets have, and chasing them would
 //! starve the rest.
 //!
-//! A comparison ends where its interval is narrow: taken within rounds, and widened for having been looked at. It also
-//! ends where it is plain: where it would lie beyond the margin even at a fifth of the level that its family is judged at.
+//! A comparison ends where its interval is narrow: taken within rounds, widened for having been looked at, and without what more
+//! rounds don't reduce. It also ends where it is plain: where it would lie beyond the margin even at a fifth of the level that the
+//! strongest of its family is judged at.
 //! What comparisons lend each other in the report isn't counted on here.
 //!
 //! Which comparison gets the next round: those that the plan asks first, and of those the one whose end is nearest.
@@ -16,8 +17,8 @@ use std::collections::BTreeMap;
 
 use vtax_load::LatencyHistogram;
 use vtax_load::network::{NetworkResult, TcpFlow};
-use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkTestKind, Plan, Scenario, SipMetric};
-use vtax_stats::{Direction, Group, Ratio, after_looking, further, narrow, plain, tax};
+use vtax_plan::model::{Cell, Measure, MeasureKind, NetworkTestKind, Plan, Primary, Scenario, SipMetric};
+use vtax_stats::{ALPHA, Direction, Family, Group, Ratio, after_looking, further, narrow, plain, tax};
 use vtax_store::LiveComparison;
 use vtax_store::ims::ImsOutcome;
 use vtax_store::record::{Finding, Observation, TrialRecord, Validity};
@@ -27,14 +28,19 @@ use vtax_units::metric::{
     THROUGHPUT, VOICE_MOS,
 };
 
+/// Of the chance of a false claim, the share of what the plan asks first; the rest has what is left, and more where all of
+/// that differs, or all of it is equal.
+pub(crate) const ASKED_FIRST: f64 = 0.8;
+
 pub(crate) struct Precision<'a> {
     plan: &'a Plan,
     records: &'a [TrialRecord],
+    families: Families,
 }
 
 impl<'a> Precision<'a> {
     pub(crate) fn new(plan: &'a Plan, records: &'a [TrialRecord]) -> Self {
-        Self { plan, records }
+        Self { plan, records, families: Families::of(plan) }
     }
 
     /// True where a comparison that the cell takes part in is neither plain nor as narrow as ± `repeat.until`, or
@@ -48,7 +54,7 @@ impl<'a> Precision<'a> {
                 candidate.baseline.as_deref().is_some_and(|base| base == id || candidate.id == *id)
             })
             .any(|candidate| {
-                candidate.baseline.as_ref().is_some_and(|base| self.unsure(&candidate.id, base, measure))
+                candidate.baseline.as_ref().is_some_and(|base| self.unsure(candidate, base, measure))
             })
     }
 
@@ -58,56 +64,55 @@ impl<'a> Precision<'a> {
         for (measure, of) in self.plan.measures.iter().enumerate() {
             for cell in &self.plan.cells {
                 let Some(baseline) = &cell.baseline else { continue };
-                let ratios = self.ratios(&cell.id, baseline, measure);
-                all.extend(ratios.iter().map(|(test, ratio)| self.live_comparison(cell, of, test, ratio)));
+                let found = self.found(cell, baseline, measure);
+                all.extend(found.iter().map(|found| self.live_comparison(cell, of, found)));
             }
         }
         all
     }
 
     /// One comparison, as those who follow the run are told of it.
-    fn live_comparison(&self, cell: &Cell, measure: &Measure, test: &str, found: &Ratio) -> LiveComparison {
-        let repeat = &self.plan.repeat;
+    fn live_comparison(&self, cell: &Cell, measure: &Measure, found: &Found) -> LiveComparison {
+        let (ratio, repeat) = (&found.ratio, &self.plan.repeat);
         let (min, max) = (repeat.min as usize, repeat.max as usize);
-        let looked = after_looking(found, min);
+        let looked = after_looking(ratio, min);
         let finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
-        let trials = found.candidate_trials.min(found.baseline_trials);
-        let more = further(found, (min, max), repeat.until.0, self.plan.margin.0, comparisons(self.plan));
+        let trials = ratio.candidate_trials.min(ratio.baseline_trials);
+        let more = further(ratio, (min, max), repeat.until.0, self.plan.margin.0, found.family);
         LiveComparison {
             cell: cell.id.clone(),
             measure: measure.name.clone(),
-            test: test.to_owned(),
+            test: found.test.clone(),
             interval: looked.interval.filter(finite),
             narrow: narrow(&looked, repeat.until.0),
-            rounds: found.rounds.unwrap_or(trials) as u32,
+            rounds: ratio.rounds.unwrap_or(trials) as u32,
             further: more.map(|more| more as u32),
             decided: self.known(found),
         }
     }
 
     /// A side without a single value will not be helped by more trials of the other.
-    fn unsure(&self, candidate: &str, baseline: &str, measure: usize) -> bool {
-        self.ratios(candidate, baseline, measure).iter().any(|(_, ratio)| !self.known(ratio))
+    fn unsure(&self, candidate: &Cell, baseline: &str, measure: usize) -> bool {
+        self.found(candidate, baseline, measure).iter().any(|found| !self.known(found))
     }
 
-    fn known(&self, ratio: &Ratio) -> bool {
+    fn known(&self, found: &Found) -> bool {
         let repeat = &self.plan.repeat;
         let (min, max) = (repeat.min as usize, repeat.max as usize);
-        let (looked, family) = (after_looking(ratio, min), comparisons(self.plan));
-        narrow(&looked, repeat.until.0) || plain(&looked, self.plan.margin.0, family, (min, max))
+        let looked = after_looking(&found.ratio, min);
+        narrow(&looked, repeat.until.0) || plain(&looked, self.plan.margin.0, found.family, (min, max))
     }
 
     /// How soon a measure deserves more rounds: the smaller, the sooner.
     pub(crate) fn urgency(&self, measure: usize) -> Urgency {
         let repeat = &self.plan.repeat;
-        let (rounds, family) = ((repeat.min as usize, repeat.max as usize), comparisons(self.plan));
+        let rounds = (repeat.min as usize, repeat.max as usize);
         let pairs = self.plan.cells.iter().filter_map(|c| Some((c, c.baseline.as_ref()?)));
         let of = |(cell, base): (&Cell, &String)| {
-            let open =
-                self.ratios(&cell.id, base, measure).into_iter().filter(|(_, ratio)| !self.known(ratio));
-            let urgency = |(test, ratio): (String, Ratio)| Urgency {
-                asked_later: !self.asked_first(cell, measure, &test),
-                further: further(&ratio, rounds, repeat.until.0, self.plan.margin.0, family)
+            let open = self.found(cell, base, measure).into_iter().filter(|found| !self.known(found));
+            let urgency = |found: Found| Urgency {
+                asked_later: !self.asked_first(cell, measure, &found.test),
+                further: further(&found.ratio, rounds, repeat.until.0, self.plan.margin.0, found.family)
                     .unwrap_or(usize::MAX),
             };
             open.map(urgency).min()
@@ -117,11 +122,8 @@ impl<'a> Precision<'a> {
 
     /// Whether the plan names this comparison as one that it is about, in whatever metric.
     pub(crate) fn asked_first(&self, cell: &Cell, measure: usize, test: &str) -> bool {
-        let Some(primary) = &self.plan.primary else { return false };
-        let name = &self.plan.measures[measure].name;
-        let name = if test.is_empty() { name.clone() } else { format!("{name}/{test}") };
-        let metric = primary.metrics.first().map_or("", String::as_str);
-        primary.names(&cell.environment.name, &name, metric)
+        let primary = self.plan.primary.as_ref();
+        primary.is_some_and(|primary| names(primary, cell, &self.plan.measures[measure], test))
     }
 
     /// Whether every comparison of a measure that has figures on both sides has so many rounds; false without any.
@@ -149,16 +151,26 @@ impl<'a> Precision<'a> {
     }
 
     /// The tax of each figure that both sides have, as it was found.
-    fn ratios(&self, candidate: &str, baseline: &str, measure: usize) -> Vec<(String, Ratio)> {
-        let ours = self.sides(candidate, None, measure);
+    fn found(&self, candidate: &Cell, baseline: &str, measure: usize) -> Vec<Found> {
+        let ours = self.sides(&candidate.id, None, measure);
         // Of a pair's baseline only the trials made together with this candidate.
         let duet = self.plan.is_duet(&self.plan.measures[measure]);
-        let theirs = self.sides(baseline, duet.then_some(candidate), measure);
-        let of = |(of, ours): (&String, &Side)| {
-            let ratio = tax(&ours.group(), &theirs.get(of)?.group(), ours.better, self.plan.seed).ok()?;
-            Some((of.clone(), ratio))
+        let theirs = self.sides(baseline, duet.then_some(candidate.id.as_str()), measure);
+        let of = |(test, ours): (&String, &Side)| {
+            let ratio = tax(&ours.group(), &theirs.get(test)?.group(), ours.better, self.plan.seed).ok()?;
+            let family = self.family(candidate, measure, test, ours.metric);
+            Some(Found { test: test.clone(), ratio, family })
         };
         ours.iter().filter_map(of).collect()
+    }
+
+    /// What the report judges a comparison together with.
+    fn family(&self, cell: &Cell, measure: usize, test: &str, metric: Metric) -> Family {
+        let name = of_test_named(&self.plan.measures[measure].name, test);
+        let primary = self.plan.primary.as_ref();
+        let is_first =
+            primary.is_some_and(|primary| primary.names(&cell.environment.name, &name, metric.name));
+        if is_first { self.families.asked_first } else { self.families.others }
     }
 
     /// The trials of a cell that count, by what was measured in them.
@@ -181,6 +193,37 @@ impl<'a> Precision<'a> {
             }
         }
         sides
+    }
+}
+
+/// A comparison as it was found.
+struct Found {
+    /// Empty where a trial is no suite of tests.
+    test: String,
+    ratio: Ratio,
+    family: Family,
+}
+
+/// What the report judges together, as far as a plan tells.
+#[derive(Debug, Clone, Copy)]
+struct Families {
+    asked_first: Family,
+    /// The first table's others.
+    others: Family,
+}
+
+impl Families {
+    fn of(plan: &Plan) -> Self {
+        let (all, first) = (comparisons(plan), asked_first(plan));
+        let family = |members: usize, share: f64| Family { members, alpha: share * ALPHA };
+        match &plan.primary {
+            Some(primary) if first > 0 => {
+                // Which measures have the metrics that are named only the report knows: the others may be as many as all.
+                let others = if primary.metrics.is_empty() { all.saturating_sub(first) } else { all };
+                Self { asked_first: family(first, ASKED_FIRST), others: family(others, 1.0 - ASKED_FIRST) }
+            }
+            _ => Self { asked_first: family(all, 1.0), others: family(all, 1.0) },
+        }
     }
 }
 
@@ -216,17 +259,47 @@ pub(crate) fn gets_further_rounds(cell: &Cell, measure: &Measure) -> bool {
     of_measure(cell, measure) > 0
 }
 
+/// How many of the comparisons the plan asks first. Of metrics that it names each counts wherever it may be.
+fn asked_first(plan: &Plan) -> usize {
+    let Some(primary) = &plan.primary else { return 0 };
+    let most = if primary.metrics.is_empty() { usize::MAX } else { primary.metrics.len() };
+    let of = |cell: &Cell, measure: &Measure| -> usize {
+        let tests = by_test(cell, measure).into_iter();
+        let named = tests.filter(|(test, _)| names(primary, cell, measure, test));
+        named.map(|(_, figures)| figures.min(most)).sum()
+    };
+    let candidates = || plan.cells.iter().filter(|c| c.baseline.is_some());
+    plan.measures.iter().flat_map(|m| candidates().map(move |cell| of(cell, m))).sum()
+}
+
+/// Whether the plan is about comparisons of this cell in a measure, or in a test of it, whatever the metric.
+fn names(primary: &Primary, cell: &Cell, measure: &Measure, test: &str) -> bool {
+    let metric = primary.metrics.first().map_or("", String::as_str);
+    primary.names(&cell.environment.name, &of_test_named(&measure.name, test), metric)
+}
+
+/// The name of a test's measure, or where there is none that of the measure itself.
+fn of_test_named(measure: &str, test: &str) -> String {
+    if test.is_empty() { measure.to_owned() } else { format!("{measure}/{test}") }
+}
+
 fn of_measure(cell: &Cell, measure: &Measure) -> usize {
+    by_test(cell, measure).iter().map(|(_, figures)| figures).sum()
+}
+
+/// How many figures of each test of a measure the first table has; one without a name is the whole measure.
+fn by_test<'a>(cell: &'a Cell, measure: &Measure) -> Vec<(&'a str, usize)> {
     let workload = cell.workload.model();
     match &measure.kind {
-        MeasureKind::Capacity(_) | MeasureKind::Throughput(_) | MeasureKind::Ims(_) => 1,
+        MeasureKind::Capacity(_) | MeasureKind::Throughput(_) | MeasureKind::Ims(_) => vec![("", 1)],
         // Median, p99 and CPU time per request.
-        MeasureKind::Latency(_) => 3,
-        MeasureKind::Failover(_) => 0,
+        MeasureKind::Latency(_) => vec![("", 3)],
+        MeasureKind::Failover(_) => Vec::new(),
         MeasureKind::Network(_) => {
-            workload.tests().iter().filter(|t| !matches!(t.kind, NetworkTestKind::Udp(_))).count()
+            let compared = workload.tests().iter().filter(|t| !matches!(t.kind, NetworkTestKind::Udp(_)));
+            compared.map(|t| (t.name.as_str(), 1)).collect()
         }
-        MeasureKind::Storage(_) => workload.storage_tests().len(),
+        MeasureKind::Storage(_) => workload.storage_tests().iter().map(|t| (t.name.as_str(), 1)).collect(),
     }
 }
 
@@ -303,7 +376,7 @@ const OF_MIX: [(SipMetric, Scenario, Metric); 3] = [
 /// The median that a mix at a given rate is judged by, in nanoseconds.
 fn at_given_rate(ims: &ImsOutcome) -> Option<(Metric, f64)> {
     let of = |(metric, scenario, name): &(SipMetric, Scenario, Metric)| {
-        Some((*name, ims.median_at_given_rate(*metric, *scenario)? as f64))
+        Some((*name, ims.median_at_given_rate(*metric, *scenario)?.ns as f64))
     };
     OF_MIX.iter().find_map(of)
 }
@@ -389,6 +462,39 @@ mod tests {
         assert_eq!((network("[udp]"), network("[tcp, udp]")), (vec![false], vec![true]));
     }
 
+    /// Of the 84 comparisons of plans/web.yaml the twelve capacities are asked first: they err in four of the five cases of 100.
+    #[test]
+    fn what_is_asked_first_is_plain_by_the_level_of_its_own_family() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/web.yaml");
+        let text = std::fs::read(path).unwrap();
+        let of = |overrides: &[&str]| {
+            let plan = vtax_plan::parse("web", &text, overrides).unwrap_or_else(|e| panic!("{e}"));
+            let precision = Precision::new(&plan, &[]);
+            let vm = plan.cells.iter().find(|cell| cell.environment.name == "vm").unwrap();
+            let family = |measure, metric| precision.family(vm, measure, "", metric);
+            (comparisons(&plan), [family(0, CAPACITY), family(1, LATENCY_P50)])
+        };
+        let close = |found: Family, members: usize, alpha: f64| {
+            assert!(found.members == members && (found.alpha - alpha).abs() < 1e-12, "{found:?}");
+        };
+        let (all, [capacity, latency]) = of(&[]);
+        assert_eq!(all, 84);
+        close(capacity, 12, 0.04);
+        close(latency, 72, 0.01);
+        // A figure of each measure, as nothing here knows which have it; of another metric it is one of the others.
+        let (_, [capacity, latency]) = of(&["primary={metrics: latency_p50, environments: vm}"]);
+        close(capacity, 84, 0.01);
+        close(latency, 18, 0.04);
+        // None that a tax is made of there.
+        let network = "vtax: 1\nname: t\nbaseline: native\nenvironments: [native, native: {name: other}]\npaths: direct\nrepeat: 3\n\
+                       workload: [ping, udp]\nmeasure: [network: {warmup: 0s, duration: 2s}]\n\
+                       primary: {measures: network/udp}\n";
+        let plan = vtax_plan::parse("t", network.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let precision = Precision::new(&plan, &[]);
+        let candidate = plan.cells.iter().find(|cell| cell.baseline.is_some()).unwrap();
+        close(precision.family(candidate, 0, "ping", RTT_P50), 1, 0.05);
+    }
+
     /// As in the report's test of the same name.
     #[test]
     fn what_had_no_answer_is_slower_than_every_answer() {
@@ -422,8 +528,9 @@ mod tests {
         let bracket = known(0.05, 3);
         let (low, high) = bracket.interval.unwrap();
         assert!((bracket.tax - 2.0).abs() < 1e-9 && (high / low - 1.0).abs() < 1e-9, "{bracket:?}");
-        assert!(narrow(&bracket, 0.01) && plain(&bracket, 0.05, 6, (3, 10)));
-        assert!(!narrow(&known(0.0, 3), 0.01) && !plain(&known(0.0, 5), 0.05, 6, (3, 10)));
+        let family = Family { members: 6, alpha: ALPHA };
+        assert!(narrow(&bracket, 0.01) && plain(&bracket, 0.05, family, (3, 10)));
+        assert!(!narrow(&known(0.0, 3), 0.01) && !plain(&known(0.0, 5), 0.05, family, (3, 10)));
         assert!(narrow(&known(0.0, 6), 0.01));
     }
 
@@ -464,6 +571,7 @@ mod tests {
             min_ns: 1,
             max_ns: 9,
             percentiles_ns: BTreeMap::from([("50".to_owned(), count)]),
+            median_of_attempts_ns: None,
         };
         let figure = |metrics: Vec<ImsMetric>| {
             let phase = ImsPhase {
@@ -500,6 +608,10 @@ mod tests {
             figure(vec![messages, of(SipMetric::Ses1, Scenario::Calling, 19)]),
             Some(("pmm1_p50", 30.0))
         );
+        // What had no answer counts, as in the report.
+        let lossy =
+            ImsMetric { median_of_attempts_ns: Some(70), ..of(SipMetric::Ses1, Scenario::Calling, 40) };
+        assert_eq!(figure(vec![lossy]), Some(("ses1_p50", 70.0)));
         assert_eq!(figure(Vec::new()), None);
     }
 }

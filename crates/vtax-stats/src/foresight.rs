@@ -4,7 +4,7 @@ use crate::describe::moments;
 use crate::interval::MIN_TRIALS;
 use crate::margin::Margin;
 use crate::moderate::{moderated, prior, typical_variance};
-use crate::multiple::{judge_family, widened};
+use crate::multiple::{judge_family, shares, widened};
 use crate::ratio::{Bound, Direction, Ratio, after_looking, narrow};
 use crate::rng::Rng;
 use crate::student::t_quantile;
@@ -18,6 +18,23 @@ const EARLY: f64 = 0.2;
 /// (`make soundness`, suite `verdicts`).
 const FEW_LOOKS: f64 = 8.0;
 
+/// Comparisons that are judged together, and what they may err.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Family {
+    /// How many there are.
+    pub members: usize,
+    /// The chance of any false claim among them.
+    pub alpha: f64,
+}
+
+impl Family {
+    /// The level at which the strongest of them is called different, whatever the others are: the first step of Holm's and of Hommel's
+    /// procedure. Of several a part of what they may err is kept for claims of equality, as [`judge_family`] does.
+    fn level_of_strongest(self) -> f64 {
+        shares(self.members, self.alpha).0 / self.members.max(1) as f64
+    }
+}
+
 /// How often a comparison is looked at whose rounds are so many at least, and at most.
 fn looks((min, most): (usize, usize)) -> f64 {
     (most.saturating_sub(min) + 1) as f64
@@ -26,15 +43,15 @@ fn looks((min, most): (usize, usize)) -> f64 {
 /// The smallest tax that so many rounds tell from 1 in four runs of five, where ratios scatter with this standard deviation
 /// of their logarithm and so many comparisons are read together; `None` below three rounds, or beyond all numbers.
 ///
-/// exp((t₁₋ₐ + t₀.₈) · sd / √n) with a = 5 % / (2 · comparisons): the first step of Holm's and of Hommel's procedure. Nothing that
-/// comparisons lend each other is counted on.
+/// exp((t₁₋ₐ + t₀.₈) · sd / √n) with a = 4 % / (2 · comparisons), of a single one 2.5 %: the first step of Holm's and of Hommel's
+/// procedure. Nothing that comparisons lend each other is counted on.
 #[must_use]
 pub fn tellable(sd: f64, rounds: usize, comparisons: usize) -> Option<f64> {
     if rounds < MIN_TRIALS || !(sd.is_finite() && sd >= 0.0) {
         return None;
     }
     let df = (rounds - 1) as f64;
-    let level = ALPHA / comparisons.max(1) as f64;
+    let level = Family { members: comparisons, alpha: ALPHA }.level_of_strongest();
     let errors = t_quantile(1.0 - level / 2.0, df) + t_quantile(0.8, df);
     Some((errors * sd / (rounds as f64).sqrt()).exp()).filter(|t| t.is_finite())
 }
@@ -205,12 +222,12 @@ pub fn further(
     (min, most): (usize, usize),
     until: f64,
     margin: f64,
-    comparisons: usize,
+    family: Family,
 ) -> Option<usize> {
     let (now, variance, unseen) = (ratio.rounds?, ratio.scatter?, ratio.uncertainty?.unseen);
     let ended = |n: usize| {
         let then = after_looking(&in_rounds(ratio, (variance, unseen), n), min);
-        narrow(&then, until) || plain(&then, margin, comparisons, (min, most))
+        narrow(&then, until) || plain(&then, margin, family, (min, most))
     };
     let (mut low, mut high) = (now, most.min(now + FAR));
     if high <= now || !ended(high) {
@@ -225,7 +242,7 @@ pub fn further(
 }
 
 /// True where a comparison needs no more rounds, as it lies beyond the margin for certain: even at a fifth of the
-/// level that the strongest of so many comparisons is judged at. `rounds` are how many the plan has at least, and at most.
+/// level that the strongest of its family is judged at. `rounds` are how many the plan has at least, and at most.
 ///
 /// Ending where a verdict seems clear is looking more than once. A fifth of what may be wrong is spent on it, and what the
 /// rest may err is more than made up for by the width that [`after_looking`](crate::after_looking) adds to
@@ -233,8 +250,8 @@ pub fn further(
 /// don't: of more than eight each has as much less to spend (Bonferroni over looks). Equals with a margin of none are then called
 /// different in 4 to 5 of 100 comparisons of up to 40 and 200 rounds; with the same level at each look it was 6 to 7, and 11.
 #[must_use]
-pub fn plain(ratio: &Ratio, margin: f64, comparisons: usize, rounds: (usize, usize)) -> bool {
-    let level = EARLY * ALPHA / comparisons.max(1) as f64 * (FEW_LOOKS / looks(rounds)).min(1.0);
+pub fn plain(ratio: &Ratio, margin: f64, family: Family, rounds: (usize, usize)) -> bool {
+    let level = EARLY * family.level_of_strongest() * (FEW_LOOKS / looks(rounds)).min(1.0);
     let beyond = |interval| Margin::new(margin).excludes(interval);
     ratio.bound == Bound::Exact && widened(ratio, level).interval.is_some_and(beyond)
 }
@@ -257,7 +274,10 @@ mod tests {
         // t(0.975, 4) = 2.776445, t(0.8, 4) = 0.940965; 0.1 / sqrt(5) = 0.0447214.
         let alone = tellable(0.1, 5, 1).unwrap();
         assert!((alone.ln() - 3.717_410 * 0.044_721_4).abs() < 1e-5, "{alone}");
-        assert!(tellable(0.1, 5, 20) > Some(alone) && tellable(0.1, 10, 1) < Some(alone));
+        // Two at 2 % each, as a fifth is kept for claims of equality: t(0.99, 4) = 3.746947.
+        let of_two = tellable(0.1, 5, 2).unwrap();
+        assert!((of_two.ln() - 4.687_912 * 0.044_721_4).abs() < 1e-5, "{of_two}");
+        assert!(tellable(0.1, 5, 20) > Some(of_two) && tellable(0.1, 10, 1) < Some(alone));
         assert_eq!(tellable(0.1, 2, 1), None);
         assert_eq!(tellable(f64::NAN, 5, 1), None);
         assert_eq!(tellable(1e9, 3, 60), None);
@@ -358,12 +378,23 @@ mod tests {
         assert!(10 * yes_told >= 8 * yes && 2 * no_told <= no, "{yes_told} of {yes}, {no_told} of {no}");
     }
 
+    /// So many that are judged together, and nothing else.
+    fn of_all(members: usize) -> Family {
+        Family { members, alpha: ALPHA }
+    }
+
+    /// Half a logarithm with this standard error and four degrees of freedom.
+    fn half_with_error(error: f64) -> Ratio {
+        let ratio = seen(&of("a", &[0.5, 0.5, 0.5]));
+        ratio.with(Some(Uncertainty::symmetric(error * error, 4.0, 0.0)))
+    }
+
     #[test]
     fn the_nearest_end_is_counted_in_rounds() {
         let rounds = [0, 1, 2];
         let base = Group::in_rounds(&[1.0, 1.02, 0.98], &rounds);
         let of = |c: &[f64; 3]| tax(&Group::in_rounds(c, &rounds), &base, Direction::Lower, 1).unwrap();
-        let end = |ratio: &Ratio, most| further(ratio, (3, most), 0.01, 0.05, 6);
+        let end = |ratio: &Ratio, most| further(ratio, (3, most), 0.01, 0.05, of_all(7));
         let (near, far) = (of(&[1.5, 1.45, 1.6]), of(&[1.05, 1.0, 1.1]));
         let n = end(&near, 10).unwrap();
         assert!((1..10).contains(&n) && end(&far, 3 + n).is_none(), "{n}");
@@ -382,24 +413,32 @@ mod tests {
         };
         let large = found(&[9.0, 9.3, 8.7]);
         let usual = (3, 10);
-        assert!(plain(&large, 0.05, 6, usual) && !plain(&large, 0.05, 1_000_000, usual));
-        assert!(!plain(&found(&[1.04, 1.02, 1.03]), 0.05, 1, usual), "within the margin");
-        assert!(!plain(&Ratio { bound: Bound::AtLeast, ..large }, 0.05, 1, usual));
-        assert!(!plain(&large.with(None), 0.05, 1, usual));
+        assert!(plain(&large, 0.05, of_all(6), usual) && !plain(&large, 0.05, of_all(1_000_000), usual));
+        let one = of_all(1);
+        assert!(!plain(&found(&[1.04, 1.02, 1.03]), 0.05, one, usual), "within the margin");
+        assert!(!plain(&Ratio { bound: Bound::AtLeast, ..large }, 0.05, one, usual));
+        assert!(!plain(&large.with(None), 0.05, one, usual));
+    }
+
+    /// The strongest of four is called different at 1 %, and ends early at 0.2 %; of twelve that err in 4 of 100 cases it is 0.0533 %.
+    #[test]
+    fn a_fifth_of_the_level_of_its_own_family_ends_a_comparison() {
+        // t(0.999, 4) = 7.173182 and t(0.9997333, 4) = 10.136106.
+        let twelve = Family { members: 12, alpha: 0.04 };
+        for (family, most) in [(of_all(4), 0.069_704), (twelve, 0.049_329)] {
+            assert!(plain(&half_with_error(0.999 * most), 0.0, family, (3, 10)), "{family:?}");
+            assert!(!plain(&half_with_error(1.001 * most), 0.0, family, (3, 10)), "{family:?}");
+        }
     }
 
     /// Eight looks have 1 % each, 38 have 1 % of 8/38 each: 0.2105 %.
     #[test]
     fn many_looks_have_less_to_spend_each() {
-        let with = |half: f64| {
-            let ratio = seen(&of("a", &[0.5, 0.5, 0.5]));
-            ratio.with(Some(Uncertainty::symmetric(half * half, 4.0, 0.0)))
-        };
         // t(0.995, 4) = 4.604095 and t(0.9989474, 4) = 7.075881: half a logarithm is told from none with a standard error of
         // 0.108599, and of 0.070663.
         for (rounds, most) in [((3, 10), 0.108_599), ((3, 7), 0.108_599), ((3, 40), 0.070_663)] {
-            assert!(plain(&with(0.999 * most), 0.0, 1, rounds), "{rounds:?}");
-            assert!(!plain(&with(1.001 * most), 0.0, 1, rounds), "{rounds:?}");
+            assert!(plain(&half_with_error(0.999 * most), 0.0, of_all(1), rounds), "{rounds:?}");
+            assert!(!plain(&half_with_error(1.001 * most), 0.0, of_all(1), rounds), "{rounds:?}");
         }
         assert_eq!((left_after_looks(0.05, (3, 10)), left_after_looks(0.01, (5, 5))), (0.05, 0.01));
         assert!((left_after_looks(0.05, (3, 11)) - 0.04).abs() < 1e-12);

@@ -32,7 +32,7 @@ pub use center::ENCLOSING;
 pub use changes::{Change, LONGEST_SERIES, MIN_SEGMENT, changes};
 pub use describe::{Description, describe, quantile};
 pub use drift::{Drift, drift};
-pub use foresight::{SoFar, foreseen, further, left_after_looks, plain, scatter_of, tellable};
+pub use foresight::{Family, SoFar, foreseen, further, left_after_looks, plain, scatter_of, tellable};
 pub use hosts::{HostLogs, HostTax, MIN_HOSTS, OverHosts, over_hosts};
 pub use interval::{Estimate, Group, MIN_TRIALS, estimate, estimate_counts};
 pub use levels::{allowing, levels};

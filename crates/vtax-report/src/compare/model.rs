@@ -15,7 +15,8 @@ pub(crate) const COMPARISON_VERSION: u32 = 1;
 pub struct Options {
     /// The highest tax of B over A that passes: 0.1 lets B cost up to 1.1 times as much.
     pub max_tax: Option<Share>,
-    /// A comparison that can't tell fails the gate, too, as does one of which some of several runs have no figure.
+    /// A comparison that can't tell fails the gate, too, as does one of which some of several runs have no figure, or of which B lost
+    /// many trials to what became of the service in them, and a larger share than A.
     pub strict: bool,
     /// Names of metrics; empty: those of a report's first table; `all`: every compared one.
     pub metrics: Vec<String>,
@@ -45,7 +46,8 @@ pub struct RunComparison {
     pub changes: Vec<String>,
     /// One per cell, measure and metric that both runs were to measure.
     pub rows: Vec<Row>,
-    /// Metrics that were asked for by name and of which neither run has a figure, each with the reason.
+    /// What the gate can't tell as neither run has a figure, each with the reason: metrics that were asked for by name, and what no trial
+    /// counts of in an environment or at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     /// What only one of the two plans has.
@@ -138,7 +140,8 @@ pub enum GateVerdict {
     Pass,
     /// The whole interval is beyond the limit.
     Fail,
-    /// The interval holds the limit, or there is none; with strictness also where some of several runs have no figure.
+    /// The interval holds the limit, or there is none; with strictness also where some of several runs have no figure, or many trials
+    /// of B don't count for what became of the service in them, and a larger share than of A's.
     CantTell,
 }
 

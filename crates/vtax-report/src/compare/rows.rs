@@ -5,13 +5,13 @@ use vtax_store::summary::{Comparison, Doubt};
 use vtax_units::Share;
 
 use super::runs::Runs;
-use super::{GateVerdict, Options, Row, is_among, is_asked_for};
-use crate::data::{OneSide, RunData};
-use crate::families::metrics;
+use super::{GateVerdict, Options, Row, is_asked_for};
+use crate::data::OneSide;
+use crate::families::{metrics, unit_of_load};
+use crate::fates::TrialFates;
 use crate::format::quantity;
 use crate::judged::{PendingComparison, above_limit, close, compared};
 use crate::metric::Info;
-use crate::rows::leads;
 
 /// Loads further apart than this make latencies incomparable: near half of capacity, 5 % more load
 /// already moves a queue's delay by about as much.
@@ -58,14 +58,49 @@ pub(super) fn rows(a: Runs<'_>, b: Runs<'_>, options: &Options) -> Vec<Row> {
                 Comparison { reason: for_runs(&pending.comparison.reason, a), ..pending.comparison };
             without_percentile(a, b, &mut row.comparison);
         }
-        // Runs that have no figure may be those that a change broke.
-        let doubtful = options.strict && !row.incomplete([a.count(), b.count()]).is_empty();
+        let is_much = many_left_out(a, b, &mut row.comparison);
+        // Runs that have no figure may be those that a change broke, and so may trials that don't count.
+        let doubtful = options.strict && (is_much || !row.incomplete([a.count(), b.count()]).is_empty());
         row.gate = options.max_tax.map(|max| match held_to(&row.comparison, max, beyond) {
             GateVerdict::Pass if doubtful => GateVerdict::CantTell,
             held => held,
         });
     }
     rows
+}
+
+/// Explains a comparison by the trials that don't count for what became of the service in them, where they are many of a side. Whether
+/// they are of B, and more than of A: its better trials alone may be what keeps to a limit. Those of A only make it harder to keep to.
+fn many_left_out(a: Runs<'_>, b: Runs<'_>, c: &mut Comparison) -> bool {
+    let (cell, measure) = (c.cell.as_str(), c.measure.as_str());
+    let (of_a, name_a) = TrialFates::named(a.all().map(|run| &run.context.data), cell, measure);
+    let (of_b, name_b) = TrialFates::named(b.all().map(|run| &run.context.data), cell, measure);
+    // Trials of several runs aren't drawn one by one: what differs between runs isn't chance among trials.
+    let single = a.count() + b.count() == 2;
+    let told = |(name, own): (&str, &TrialFates), of: &str, (other_name, other): (&str, &TrialFates)| {
+        let said = own.told(&format!("of {cell} ({of}) in {name}"))?;
+        Some(match single && own.loses_more_than(other) {
+            true => {
+                format!("{said} That is more than in {other_name}, beyond chance, and speaks against {name}.")
+            }
+            false => said,
+        })
+    };
+    let told = [told(("B", &of_b), name_b, ("A", &of_a)), told(("A", &of_a), name_a, ("B", &of_b))];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    c.explanation = told.join(" ");
+    of_b.is_much_lost() && of_b.loses_larger_share(&of_a)
+}
+
+/// What is said of trials that were left out for what became of them, once for all metrics that come of the same trials.
+pub(super) fn left_out(rows: &[Row]) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    for text in rows.iter().map(|row| &row.comparison.explanation) {
+        if !text.is_empty() && !said.contains(text) {
+            said.push(text.clone());
+        }
+    }
+    said
 }
 
 /// What is said of rows whose intervals are made of fewer runs than a side has.
@@ -96,49 +131,6 @@ fn without_percentile(a: Runs<'_>, b: Runs<'_>, c: &mut Comparison) {
     if let Some((name, text)) = found.filter(|_| c.doubt == Some(Doubt::NoRatio)) {
         c.reason = format!("in {name}, {text}");
     }
-}
-
-/// What was to be compared and has no row, as neither run has it: what was asked for by name, and what first tables lack,
-/// with the reason where there is one.
-pub(super) fn missing(a: Runs<'_>, b: Runs<'_>, rows: &[Row], options: &Options) -> Vec<Missing> {
-    let mut missing = Vec::new();
-    for info in metrics().filter(|m| is_among(&options.metrics, m)) {
-        let named = options.metrics.iter().any(|n| n == info.name);
-        // Of `all` only what a first table would lack: few runs have a percentile of one in a thousand.
-        if !(named || info.primary) {
-            continue;
-        }
-        let of_metric = || rows.iter().map(|r| &r.comparison).filter(|c| c.metric == info.name);
-        let nowhere = of_metric().next().is_none();
-        // What another measure found is no substitute for what the first table lacks.
-        let lacks = |data: &RunData, measure: &str| match nowhere {
-            true => is_asked_for(&options.metrics, data, measure, info),
-            false => leads(data, measure, info.name) && of_metric().all(|c| c.measure != measure),
-        };
-        let why = a.all().chain(b.all()).find_map(|run| {
-            let data = &run.context.data;
-            let measures = data.measures().filter(|m| lacks(data, m));
-            let mut pairs = measures.flat_map(|m| data.plan.cells.iter().map(move |c| (m, c)));
-            pairs.find_map(|(m, cell)| Some((m, data.too_few(&cell.id, m, info.name)?)))
-        });
-        let text = match why {
-            Some((_, why)) if nowhere => format!("is in neither run: {why}"),
-            Some((measure, why)) => format!("of the measure {measure} is in neither run: {why}"),
-            None if nowhere && named => "is in neither run: no valid trial gave a figure".to_owned(),
-            None => continue,
-        };
-        missing.push(Missing { named, text: format!("{} ({}) {text}.", info.label, info.name) });
-    }
-    missing
-}
-
-/// What was to be compared and can't be.
-#[derive(Debug)]
-pub(super) struct Missing {
-    /// It was asked for by name.
-    pub(super) named: bool,
-    /// What is missing and why.
-    pub(super) text: String,
 }
 
 #[derive(Clone, Copy)]
@@ -208,10 +200,11 @@ fn loads_apart(a: Runs<'_>, b: Runs<'_>, cell: &str, measure: &str) -> Option<St
     if (of_b / of_a).ln().abs() <= LOAD_TOLERANCE {
         return None;
     }
-    let [of_a, of_b] = [of_a, of_b].map(|l| quantity(l, "req/s"));
+    let unit = unit_of_load(a.data().cell(cell));
+    let [of_a, of_b] = [of_a, of_b].map(|l| quantity(l, unit));
     Some(format!(
-        "measured under different loads: {of_a} in A, {of_b} in B; a load in requests per second, the same \
-         in both, would make them comparable"
+        "measured under different loads: {of_a} in A, {of_b} in B; a load per second, the same in both, would \
+         make them comparable"
     ))
 }
 

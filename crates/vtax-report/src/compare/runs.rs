@@ -1,8 +1,10 @@
 //! The runs of a side. Several of them are sessions, each of which is one draw of what differs from one to the next, as after
 //! another build or a reboot: an interval that is made of runs has that in it, one that is made of the trials of a run has not.
 
+use vtax_stats::Group;
 use vtax_store::record::Validity;
 use vtax_store::summary::MetricSummary;
+use vtax_units::metric::DOC;
 
 use super::{Side, path};
 use crate::Report;
@@ -30,7 +32,7 @@ impl<'a> Runs<'a> {
         runs.split_first().map(|(first, more)| Self { first, more })
     }
 
-    pub(super) fn all(self) -> impl Iterator<Item = &'a Report> {
+    pub(super) fn all(self) -> impl Iterator<Item = &'a Report> + Clone {
         std::iter::once(self.first).chain(self.more)
     }
 
@@ -49,26 +51,20 @@ impl<'a> Runs<'a> {
         &self.first.context.data
     }
 
-    /// What a metric came to: in each trial of a run, or in each of several runs.
+    /// What taxes of a metric are made of: what it came to in each trial of a run, or in each of several runs.
     pub(super) fn values(self, cell: &str, measure: &str, info: &Info) -> Vec<Value> {
-        let of_trials = |run: &Report| run.context.data.metric(cell, measure, info.name);
         if self.more.is_empty() {
-            return of_trials(self.first);
+            return self.data().metric(cell, measure, info.name);
         }
-        let of_run = |run| {
-            let found: MetricSummary = figures_of(run, cell, measure, info)?;
-            let resolution = of_trials(run).iter().map(|value| value.resolution).fold(0.0, f64::max);
-            Some(Value { metric: info.name, value: found.center, resolution, censored: found.at_least })
-        };
-        self.all().filter_map(of_run).collect()
+        self.all().filter_map(|run| for_tax(run, cell, measure, info)).collect()
     }
 
-    /// The figures of a metric as a report has them, made of the same values.
+    /// The figures of a metric as a report has them: of trials, or of what a report says of each of several runs.
     pub(super) fn figures(self, cell: &str, measure: &str, info: &Info) -> Option<MetricSummary> {
         if self.more.is_empty() {
             return figures_of(self.first, cell, measure, info);
         }
-        let found = self.values(cell, measure, info);
+        let found = self.all().filter_map(|run| of_run(run, cell, measure, info)).collect();
         summarise::figures(info, OneSide { found, ..OneSide::default() })
     }
 
@@ -89,6 +85,28 @@ impl<'a> Runs<'a> {
             trials: trials().count(),
         }
     }
+}
+
+/// What one of several runs found of a metric, as its report has it, with the widest of its trials' resolutions.
+fn of_run(run: &Report, cell: &str, measure: &str, info: &Info) -> Option<Value> {
+    let found = figures_of(run, cell, measure, info)?;
+    let trials = run.context.data.metric(cell, measure, info.name);
+    let resolution = trials.iter().map(|value| value.resolution).fold(0.0, f64::max);
+    Some(Value { metric: info.name, value: found.center, resolution, censored: found.at_least })
+}
+
+/// The same as taxes are made of it. Of a capacity that is told by the lower ends of brackets they take the middles, trial by trial: the
+/// widest bracket may be that of another trial than the one with the median.
+fn for_tax(run: &Report, cell: &str, measure: &str, info: &Info) -> Option<Value> {
+    let found = of_run(run, cell, measure, info)?;
+    if info.name != DOC.name {
+        return Some(found);
+    }
+    let trials = run.context.data.metric(cell, measure, info.name);
+    let middles: Vec<f64> = trials.iter().map(Value::for_tax).collect();
+    let middle = vtax_stats::estimate(&Group::exact(&middles))?.center;
+    // Its lower end, of which `Value::for_tax` makes that middle again.
+    Some(Value { value: middle / (found.resolution / 2.0).exp(), ..found })
 }
 
 fn figures_of(run: &Report, cell: &str, measure: &str, info: &Info) -> Option<MetricSummary> {

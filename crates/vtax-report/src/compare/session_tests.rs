@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use vtax_fixture::sip;
+use vtax_store::ims::Doc;
 use vtax_store::record::Finding;
 use vtax_store::summary::{MetricSummary, Verdict};
 use vtax_store::{Provenance, RunDir};
@@ -9,6 +11,7 @@ use vtax_units::Rate;
 
 use super::tests::{changed, every_form_says, gated, made};
 use super::*;
+use crate::families::named;
 
 /// Runs of one plan whose container has these shares of its capacity, each in a session of its own.
 fn sessions(of: &RunDir, dir: &Path, shares: &[f64]) -> Vec<Report> {
@@ -165,4 +168,36 @@ fn runs_without_a_figure_are_told_and_are_not_let_pass() {
 
 fn a_session_more(of: &RunDir, dir: &Path) -> Vec<Report> {
     sessions(of, &dir.join("whole"), &[1.0, 1.0, 0.99, 1.01])
+}
+
+/// A run's tax is of the middles of its trials' brackets: the widest one doesn't move that of the trial with the median.
+#[test]
+fn a_capacity_of_several_runs_is_compared_by_the_middles_of_trials() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = sip::Options { repetitions: 3, step: 4, steps: 3, ..sip::Options::default() };
+    let run = sip::create(&dir.path().join("run"), &small).unwrap();
+    let bracketed = |name: &str| {
+        changed(
+            &run,
+            &dir.path().join(name),
+            |_, _| {},
+            |record| {
+                let (passed, failed) = if record.repetition == 0 { (50.0, 60.0) } else { (60.0, 70.0) };
+                if let Some(Finding::Ims(ims)) = record.finding_mut() {
+                    ims.doc = Some(Doc { requested: Rate(passed), effective: Rate(passed), phase: 4 });
+                    ims.failed = Some(Rate(failed));
+                }
+                true
+            },
+        )
+    };
+    let runs = ["1", "2", "3"].map(bracketed);
+    let (side, doc) = (Runs::new(&runs).unwrap(), named("doc").unwrap());
+    let cell = &side.data().plan.cells[0].id;
+    let taxed: Vec<f64> = side.values(cell, "ims", doc).iter().map(|value| value.for_tax()).collect();
+    // The square root of 60 * 70; the median's lower end and the widest bracket make 65.7.
+    assert!(taxed.len() == 3 && taxed.iter().all(|middle| (middle - 64.807_407).abs() < 1e-5), "{taxed:?}");
+    // What is shown is the capacity of each run, which is a load that passed.
+    let shown = side.figures(cell, "ims", doc).unwrap().values;
+    assert!(shown.len() == 3 && shown.iter().all(|value| (value - 60.0).abs() < 1e-9), "{shown:?}");
 }

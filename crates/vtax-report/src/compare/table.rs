@@ -96,12 +96,7 @@ pub(super) fn interval_text(row: &Row) -> String {
 
 /// Why a row is inconclusive or held to be so by the gate; empty where its verdict says it all.
 pub(super) fn doubt(row: &Row, c: &RunComparison) -> String {
-    let is_within = |gate: Gate| held_to(&row.comparison, gate.max_tax, false) == GateVerdict::Pass;
-    if row.gate == Some(GateVerdict::CantTell)
-        && c.gate.is_some_and(is_within)
-        && !row.incomplete(c.counts()).is_empty()
-    {
-        let why = "within the limit, but not all runs have a figure";
+    if let Some(why) = held_back(row, c) {
         return match row.comparison.verdict {
             Verdict::Inconclusive => format!("{}; {why}", row.comparison.reason),
             _ => why.to_owned(),
@@ -121,6 +116,19 @@ pub(super) fn doubt(row: &Row, c: &RunComparison) -> String {
         },
         _ => String::new(),
     }
+}
+
+/// Why a row that is within the limit isn't let pass; `None` where it is, and where it isn't within.
+fn held_back(row: &Row, c: &RunComparison) -> Option<&'static str> {
+    let is_within = |gate: Gate| held_to(&row.comparison, gate.max_tax, false) == GateVerdict::Pass;
+    if row.gate != Some(GateVerdict::CantTell) || !c.gate.is_some_and(is_within) {
+        return None;
+    }
+    if !row.incomplete(c.counts()).is_empty() {
+        return Some("within the limit, but not all runs have a figure");
+    }
+    let lost = "within the limit, but many trials of B were left out for what became of them";
+    (!row.comparison.explanation.is_empty()).then_some(lost)
 }
 
 /// `group, environment`, or whichever there is.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use vtax_fixture as fixture;
-use vtax_plan::model::{MeasureKind, Plan, ServiceKind, TrialKind};
-use vtax_store::record::{Finding, InvalidReason, TrialRecord, Validity};
+use vtax_plan::model::{Measure, MeasureKind, Plan, ServiceKind, TrialKind};
+use vtax_store::record::{Finding, InvalidReason, Observation, TrialRecord, Validity};
 use vtax_store::summary::{Comparison, MetricSummary, Verdict};
 use vtax_store::{Provenance, RunDir};
 use vtax_units::{Rate, Share};
@@ -14,6 +14,7 @@ use vtax_units::{Rate, Share};
 use super::*;
 use crate::data;
 use crate::families::named;
+use crate::family::sip::trial::tests::mix_at;
 use crate::judged::{PendingComparison, above_limit, close, compared};
 use crate::metric::Value;
 
@@ -357,6 +358,60 @@ fn latency_under_another_load_is_no_comparison() {
         assert_eq!(row.gate == Some(GateVerdict::CantTell), latency, "{row:?}");
     }
     assert!(c.table().contains("? not comparable"));
+}
+
+/// Response times of SIP at a given rate were compared whatever the rates.
+#[test]
+fn scenarios_under_another_load_are_no_comparison() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let at = |name: &str, rate: f64| {
+        let mix = |record: &mut TrialRecord| {
+            if record.measure == "latency" {
+                record.observations = vec![Observation::whole(0, Finding::Ims(Box::new(mix_at(rate, 0.0))))];
+            }
+            true
+        };
+        changed(&run, &dir.path().join(name), |_, _| {}, mix)
+    };
+    let (a, same, other) = (at("mix", 400.0), at("same", 400.0), at("other", 440.0));
+    let setups = |b: &Report| -> Vec<(bool, String)> {
+        let rows = compare(&a, b, &Options::default()).unwrap().rows.into_iter();
+        let setups = rows.filter(|row| row.comparison.metric == "ses1_p50");
+        setups.map(|row| (row.comparable, row.comparison.reason)).collect()
+    };
+    let (like, apart) = (setups(&same), setups(&other));
+    assert!(!like.is_empty() && like.iter().all(|(comparable, _)| *comparable), "{like:?}");
+    let why = "400 req/s in A, 440 req/s in B";
+    assert!(!apart.is_empty() && apart.iter().all(|(same, told)| !same && told.contains(why)), "{apart:?}");
+}
+
+/// A load of scenarios was told in requests per second.
+#[test]
+fn a_load_of_scenarios_has_its_own_unit() {
+    let dir = tempfile::tempdir().unwrap();
+    let measures = made(dir.path()).plan().unwrap().measures;
+    let latency: Vec<Measure> = measures.into_iter().filter(|m| m.name == "latency").collect();
+    let small =
+        fixture::sip::Options { repetitions: 3, step: 4, steps: 3, ..fixture::sip::Options::default() };
+    let run = fixture::sip::create(&dir.path().join("sip"), &small).unwrap();
+    let at = |name: &str, rate: f64| {
+        let setup = |plan: &mut Plan, _: &mut Provenance| {
+            plan.measures.clone_from(&latency);
+            plan.study = None;
+        };
+        let mix = |record: &mut TrialRecord| {
+            "latency".clone_into(&mut record.measure);
+            record.observations = vec![Observation::whole(0, Finding::Ims(Box::new(mix_at(rate, 0.0))))];
+            true
+        };
+        changed(&run, &dir.path().join(name), setup, mix)
+    };
+    let c = compare(&at("slow", 400.0), &at("fast", 440.0), &Options::default()).unwrap();
+    let setups = c.rows.iter().filter(|row| row.comparison.metric == "ses1_p50");
+    let told: Vec<&str> = setups.map(|row| row.comparison.reason.as_str()).collect();
+    let why = "400 SAPS in A, 440 SAPS in B; a load per second, the same in both, would make them comparable";
+    assert!(!told.is_empty() && told.iter().all(|text| text.ends_with(why)), "{told:?}");
 }
 
 #[test]

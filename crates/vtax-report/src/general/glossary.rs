@@ -22,7 +22,7 @@ pub(super) const WORDS: [(&str, &str); 18] = [
     ),
     (
         "95 % interval",
-        "Made so that in 95 of 100 repetitions of the whole run it holds the true value. For values: between two of the trials, ordered by size; below 6 trials all of them, and Student's t. It is wider where each trial resembles the one before, or where a figure is only known to a bracket. It may then reach beyond every trial, but not to what can't be: no time is below 0, no share above 1. For taxes: Student's t over the rounds' ratios; below six rounds, where there are ten comparisons of a metric, each one's scatter is judged with that of the others.",
+        "Made so that in 95 of 100 repetitions of the whole run it holds the true value. For values: between two of the trials, ordered by size; below 6 trials all of them, and Student's t. It is wider where each trial resembles the one before, or where a figure is only known to a bracket. It may then reach beyond every trial, but not to what can't be: no time is below 0, no share above 1. For taxes: Student's t over the rounds' ratios; below six rounds, where ten comparisons of a metric are read together, each one's scatter is judged with that of the others.",
     ),
     ("margin", "How large a tax may be and still count as none; the plan sets it."),
     ("equivalent", "The whole interval lies within the margin."),

@@ -2,6 +2,7 @@
 
 use vtax_load::{LatencyHistogram, LoadResult};
 use vtax_plan::model::Plan;
+use vtax_store::ims::ImsPhaseKind;
 use vtax_store::record::{Finding, Layer, TrialRecord, Validity};
 use vtax_units::metric::{LATENCY_P50, THROUGHPUT};
 
@@ -119,13 +120,13 @@ pub(crate) fn of_load(record: &TrialRecord) -> Vec<Value> {
     values
 }
 
-/// Largest share of requests without an answer in a measure that isn't said first.
+/// Largest share of requests without an answer, or of scenarios without success, in a measure that isn't said first.
 const FEW: f64 = 0.001;
 
 /// Cells that a caution names one by one.
 const MOST_NAMES: usize = 4;
 
-/// Where requests had no answer, by measure: what their percentiles mean then.
+/// Where requests had no answer or scenarios no success, by measure: what their percentiles mean then.
 pub(crate) fn cautions(plan: &Plan, trials: &[TrialRecord]) -> Vec<String> {
     plan.measures.iter().filter_map(|measure| caution(plan, &measure.name, trials)).collect()
 }
@@ -133,10 +134,7 @@ pub(crate) fn cautions(plan: &Plan, trials: &[TrialRecord]) -> Vec<String> {
 fn caution(plan: &Plan, measure: &str, trials: &[TrialRecord]) -> Option<String> {
     let share = |cell: &str| {
         let own = trials.iter().filter(|t| t.cell == cell && t.measure == measure);
-        let shares = own.filter(|t| t.validity == Validity::Valid).filter_map(|t| match t.finding()? {
-            Finding::Latency { load, .. } | Finding::Throughput { load } => Some(load.unanswered()),
-            _ => None,
-        });
+        let shares = own.filter(|t| t.validity == Validity::Valid).filter_map(|t| undone(t.finding()?));
         let (sum, n) = shares.fold((0.0, 0), |(sum, n), share| (sum + share, n + 1));
         sum / f64::from(n.max(1))
     };
@@ -148,12 +146,32 @@ fn caution(plan: &Plan, measure: &str, trials: &[TrialRecord]) -> Option<String>
         found.iter().take(MOST_NAMES).map(|(cell, share)| format!("{cell} ({})", quantity(*share, "1")));
     let named = named.collect::<Vec<_>>().join(", ");
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let of_scenarios = |t: &TrialRecord| t.measure == measure && matches!(t.finding(), Some(Finding::Ims(_)));
+    if !found.is_empty() && trials.iter().any(of_scenarios) {
+        return Some(format!(
+            "Scenarios without success in {measure}: {named}{others}. Medians that are judged count what had no answer as slower \
+             than every answer; pictures and tables of the mix's response times are of answers alone."
+        ));
+    }
     (!found.is_empty()).then(|| {
         format!(
             "Requests without an answer in {measure}: {named}{others}. Percentiles that are judged count them as slower than \
              every answer; means, and pictures and tables of latency by percentile, are of answers alone."
         )
     })
+}
+
+/// Share of what was asked for in a trial and not done: requests without an answer, scenarios at a given rate without success. At a
+/// capacity its limits bound it.
+fn undone(finding: &Finding) -> Option<f64> {
+    match finding {
+        Finding::Latency { load, .. } | Finding::Throughput { load } => Some(load.unanswered()),
+        Finding::Ims(ims) => {
+            let load = ims.decisive().filter(|phase| phase.kind == ImsPhaseKind::Fixed);
+            load.map(|phase| phase.ihs.clamp(0.0, 1.0))
+        }
+        _ => None,
+    }
 }
 
 /// What a valid trial tells whichever measure it was for.
@@ -190,5 +208,37 @@ pub(crate) fn describe_latency(figures: &[Value]) -> String {
 pub(crate) fn forget_histograms(record: &mut TrialRecord) {
     for load in record.observations.iter_mut().filter_map(|o| o.result.as_mut()?.load_mut()) {
         (load.latency, load.lateness) = (LatencyHistogram::new(), LatencyHistogram::new());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vtax_store::record::Observation;
+
+    use super::*;
+    use crate::family::sip::trial::tests::mix_at;
+
+    /// Calls that a system lost at a given rate were told nowhere.
+    #[test]
+    fn scenarios_without_success_are_told() {
+        let text = "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: sip\n\
+                    workload: {sip: {subscribers: 1000, ring_time: 5ms, hold_time: 20ms}}\n\
+                    measure: {latency: {load: 40/s, duration: 20s}}\n";
+        let plan = vtax_plan::parse("t", text.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let told = |lost: f64| {
+            let trial = TrialRecord {
+                cell: plan.cells[0].id.clone(),
+                measure: plan.measures[0].name.clone(),
+                observations: vec![Observation::whole(0, Finding::Ims(Box::new(mix_at(40.0, lost))))],
+                ..TrialRecord::default()
+            };
+            cautions(&plan, &[trial])
+        };
+        assert!(told(0.0).is_empty());
+        let [caution]: [String; 1] = told(0.45).try_into().unwrap();
+        let cell = &plan.cells[0].id;
+        let text =
+            format!("Scenarios without success in {}: {cell} (45.0 %). Medians", plan.measures[0].name);
+        assert!(caution.starts_with(&text), "{caution}");
     }
 }

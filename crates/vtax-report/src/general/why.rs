@@ -46,8 +46,8 @@ fn method(context: &Context) -> String {
     );
     if plan.repeat.max > plan.repeat.min {
         text.push_str(&format!(
-            " Trials were added, from {} up to {} rounds, until the interval was within ± {}, the verdict was plain or time was up; intervals \
-             are widened for having been looked at on the way.",
+            " Trials were added, from {} up to {} rounds, until each interval, without what a resolution hides, was within ± {}, the \
+             verdict was plain or time was up; intervals are widened for having been looked at on the way.",
             plan.repeat.min,
             plan.repeat.max,
             tick(plan.repeat.until.0, "1")
@@ -66,11 +66,13 @@ fn method(context: &Context) -> String {
         );
     }
     if context.summary.comparisons.iter().any(|c| c.borrowed.is_some()) {
-        text.push_str(" How far few rounds scatter was judged from all comparisons of a metric together.");
+        text.push_str(
+            " How far few rounds scatter was judged from all comparisons of a metric in a family together.",
+        );
     }
     if context.summary.comparisons.iter().any(|c| c.levels.is_some()) {
         text.push_str(
-            " Trials of a metric that come out on two levels widen its intervals, as few of them may have missed one.",
+            " Trials of a metric that come out on two levels widen the intervals of its taxes, as few of them may have missed one.",
         );
     }
     match &context.data.calibration {

@@ -8,6 +8,7 @@ use super::parts::{badge, close_table, head};
 use crate::chapter::Section;
 use crate::context::Context;
 use crate::data::RunData;
+use crate::families::unit_of_load;
 use crate::family::storage;
 use crate::format::{far_tax, judged_range, judged_tax, quantity, utc};
 use crate::markup::Markup;
@@ -151,7 +152,7 @@ fn table(context: &Context, rows: &[&Row]) -> Markup {
             m.text(row.label);
             let block: Vec<&Row> =
                 rows.iter().copied().filter(|r| (&r.group, r.metric, &r.measure) == this).collect();
-            m.element("small", &[], &conditions(&context.summary, &block)).close("th").fixed("</tr>");
+            m.element("small", &[], &conditions(context, &block)).close("th").fixed("</tr>");
             last = Some(this);
         }
         m.add(&line(row, context.data.plan.margin.0));
@@ -225,9 +226,11 @@ fn interval(m: &mut Markup, text: &str) {
 }
 
 /// Under which load a metric of these rows, which are of one group and measure, was measured.
-fn conditions(summary: &Summary, rows: &[&Row]) -> String {
+fn conditions(context: &Context, rows: &[&Row]) -> String {
     let Some(row) = rows.first().filter(|row| row.measure != LIFECYCLE) else { return String::new() };
-    let offered: Vec<f64> = summary
+    let unit = unit_of_load(context.data.cell(&row.cell));
+    let offered: Vec<f64> = context
+        .summary
         .cells
         .iter()
         .filter(|c| c.measure == row.measure && rows.iter().any(|row| row.cell == c.cell))
@@ -237,10 +240,10 @@ fn conditions(summary: &Summary, rows: &[&Row]) -> String {
     let high = offered.iter().copied().reduce(f64::max);
     match (low, high) {
         (Some(low), Some(high)) if high / low < 1.01 => {
-            format!("{} at {}", row.measure, quantity(low, "req/s"))
+            format!("{} at {}", row.measure, quantity(low, unit))
         }
         (Some(low), Some(high)) => {
-            format!("{} at {} to {}", row.measure, quantity(low, "req/s"), quantity(high, "req/s"))
+            format!("{} at {} to {}", row.measure, quantity(low, unit), quantity(high, unit))
         }
         _ if row.measure == row.metric => String::new(),
         _ => row.measure.clone(),
@@ -332,10 +335,10 @@ mod tests {
         };
         let rows = [of("100"), of("1MB")];
         assert!(rows.iter().all(|rows| rows.len() > 1), "{rows:?}");
-        assert_eq!(conditions(&context.summary, &rows[0]), "latency at 7000 req/s");
-        assert_eq!(conditions(&context.summary, &rows[1]), "latency at 50.0 req/s");
+        assert_eq!(conditions(&context, &rows[0]), "latency at 7000 req/s");
+        assert_eq!(conditions(&context, &rows[1]), "latency at 50.0 req/s");
         let both: Vec<&Row> = rows.concat();
-        assert_eq!(conditions(&context.summary, &both), "latency at 50.0 req/s to 7000 req/s");
+        assert_eq!(conditions(&context, &both), "latency at 50.0 req/s to 7000 req/s");
     }
 
     /// An empty table said that there were too few trials.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use vtax_store::record::Validity;
-
+use super::MergedRow;
 use super::rows::Host;
 use super::table::some;
+use crate::fates::TrialFates;
+use crate::metric::LIFECYCLE;
 
 /// `container.bridge.http has no figures from n2, n3 (left out: …)`, one for each cell and reason.
 pub(super) fn missing(hosts: &[Host<'_>]) -> Vec<String> {
@@ -28,16 +29,29 @@ pub(super) fn missing(hosts: &[Host<'_>]) -> Vec<String> {
     found
 }
 
+/// Where many trials of one side of a row, of all hosts together, don't count for what became of the system in them: each side once.
+pub(super) fn left_out(hosts: &[Host<'_>], rows: &[MergedRow]) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    for row in rows {
+        for cell in [&row.cell, &row.baseline] {
+            let runs = hosts.iter().flat_map(|(_, runs)| runs.iter().map(|run| &run.context.data));
+            let (fates, measure) = TrialFates::named(runs, cell, &row.measure);
+            if let Some(text) = fates.told(&format!("of {cell} ({measure})"))
+                && !said.contains(&text)
+            {
+                said.push(text);
+            }
+        }
+    }
+    said
+}
+
 /// `None` where a trial of the cell counts.
 fn why((_, runs): &Host<'_>, cell: &str) -> Option<String> {
-    let mut all = runs.iter().flat_map(|run| &run.context.data.trials).filter(|trial| trial.cell == cell);
-    if all.clone().any(|trial| trial.validity == Validity::Valid) {
+    let fates = TrialFates::of(runs.iter().map(|run| &run.context.data), cell, LIFECYCLE);
+    if fates.counting > 0 {
         return None;
     }
     let left_out = runs.iter().find_map(|run| run.context.data.left_out(cell));
-    Some(match (left_out, all.next()) {
-        (Some(reason), _) => format!("left out: {reason}"),
-        (None, Some(_)) => "none of its trials counts".to_owned(),
-        (None, None) => "it has no trial".to_owned(),
-    })
+    Some(left_out.map_or_else(|| fates.why_none().to_owned(), |reason| format!("left out: {reason}")))
 }

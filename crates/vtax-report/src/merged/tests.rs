@@ -4,7 +4,7 @@ use std::path::Path;
 
 use vtax_fixture as fixture;
 use vtax_plan::model::{Plan, TrialKind};
-use vtax_store::record::{CapacityOutcome, Finding};
+use vtax_store::record::{CapacityOutcome, Finding, InvalidReason};
 use vtax_store::summary::Verdict;
 use vtax_store::{Provenance, RunDir, RunWriter};
 use vtax_units::Rate;
@@ -255,6 +255,36 @@ fn a_host_whose_run_is_not_complete_is_named_unless_another_of_its_runs_is() {
     assert!(warned(&runs));
     runs.push(whole("n2", "again"));
     assert!(!warned(&runs));
+}
+
+/// A container whose service died in half of its trials has a tax of the other half.
+#[test]
+fn trials_that_were_left_out_for_their_outcome_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = base(dir.path());
+    let plan = base.plan().unwrap();
+    let merged = |reason: InvalidReason, number: u32| {
+        let host = |name: &str| {
+            let directory = format!("{name}-{number}");
+            let mut run = RunDir::create(dir.path().join(directory), &plan, &named(&base, name)).unwrap();
+            for mut record in base.trials().unwrap() {
+                if record.cell == CELL && record.measure == "capacity" && record.repetition < 2 {
+                    record.validity = Validity::Invalid { reason, detail: "made up".to_owned() };
+                }
+                let writer = run.begin_trial(&record.cell, &record.measure, record.repetition).unwrap();
+                run.finish_trial(writer, record).unwrap();
+            }
+            run.completed().unwrap();
+            Report::read(run.run()).unwrap()
+        };
+        merge(&["n1", "n2", "n3"].map(host), &MergeOptions::default()).unwrap().warnings
+    };
+    let died = merged(InvalidReason::ServiceFailed, 1);
+    let said = format!(
+        "Of 12 trials of {CELL} (capacity), 6 in which the service failed were left out: those that count may be its better ones."
+    );
+    assert_eq!(died.iter().filter(|warning| **warning == said).count(), 1, "{died:?}");
+    assert!(merged(InvalidReason::Disturbed, 2).iter().all(|warning| !warning.contains("better ones")));
 }
 
 #[test]
