@@ -4,9 +4,11 @@
 //! Keys that only describe (`labels`) change nothing here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
-use vtax_topology::containerlab::{Bind, Clab, ClabLink, ClabNode};
+use vtax_topology::containerlab::{Bind, Clab, ClabError, ClabLink, ClabNode, DAEMONS, Texts, build};
 
 use crate::diagnose::{PlanErrors, Report, listed, nearest, shorten};
 use crate::shell::words;
@@ -21,21 +23,32 @@ const MOST_LINKS: usize = 1_024;
 const LONGEST_NAME: usize = 32;
 /// The longest name of an interface (IFNAMSIZ).
 const LONGEST_INTERFACE: usize = 15;
+/// The longest file that may be bound, in bytes.
+const LONGEST_FILE: u64 = 1 << 20;
+/// The longest path of a file in a node, in bytes (PATH_MAX, its end left out).
+const LONGEST_PATH: usize = 4_095;
 
-/// Reads a containerlab file.
+/// Reads a containerlab file, and what is in the files that it binds.
 ///
 /// # Errors
 /// [`PlanErrors::Read`] and [`PlanErrors::TooLarge`] for the file, [`PlanErrors::Invalid`] with everything in it that
 /// is wrong or can't be built, each with its line.
-pub fn load(path: &Path) -> Result<Clab, PlanErrors> {
-    parse(&path.to_string_lossy(), &crate::read_file(path)?)
+pub fn load(path: &Path) -> Result<(Clab, Texts), PlanErrors> {
+    let directory = Some(path.parent().unwrap_or(Path::new("")));
+    let mut files = Files { directory, texts: Texts::new() };
+    let clab = parse_with(&path.to_string_lossy(), &crate::read_file(path)?, &mut files)?;
+    Ok((clab, files.texts))
 }
 
-/// Reads one from memory; `name` is what error messages call it.
+/// Reads one from memory; `name` is what error messages call it. The files that it binds aren't read.
 ///
 /// # Errors
 /// [`PlanErrors::Invalid`] as of [`load`].
 pub fn parse(name: &str, bytes: &[u8]) -> Result<Clab, PlanErrors> {
+    parse_with(name, bytes, &mut Files::default())
+}
+
+fn parse_with(name: &str, bytes: &[u8], files: &mut Files<'_>) -> Result<Clab, PlanErrors> {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let mut report = Report::new(vec![Source { name: name.to_owned(), text: text.clone() }]);
     if let Err(error) = std::str::from_utf8(bytes) {
@@ -44,13 +57,52 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Clab, PlanErrors> {
         return Err(PlanErrors::Invalid(report.finish()));
     }
     let root = tree::parse(&text, 0, 0, &mut report);
-    let clab = root.map(|root| file(&root, &mut report)).unwrap_or_default();
+    let clab = root.map(|root| file(&root, files, &mut report)).unwrap_or_default();
     if clab.nodes.is_empty() && !report.has_errors() {
         report
             .error(Span::default(), "the file has no nodes")
             .help("they are listed under `topology: nodes:`");
     }
     if report.has_errors() { Err(PlanErrors::Invalid(report.finish())) } else { Ok(clab) }
+}
+
+/// The files that nodes bind.
+#[derive(Default)]
+struct Files<'a> {
+    /// From where their names count; without it none is read.
+    directory: Option<&'a Path>,
+    /// What was read.
+    texts: Texts,
+}
+
+impl Files<'_> {
+    /// Reads a file that is bound, unless it was read for another node; false where that can't be, which is reported.
+    fn read(&mut self, bind: &Bind, span: Span, report: &mut Report) -> bool {
+        let Some(directory) = self.directory else { return true };
+        if self.texts.contains_key(bind) {
+            return true;
+        }
+        let (shown, mut bytes) = (shorten(&bind.from), Vec::new());
+        let read = File::open(directory.join(&bind.from))
+            .and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes));
+        let why = match (read, String::from_utf8(bytes)) {
+            (Err(error), _) => format!("cannot read `{shown}`: {error}"),
+            (Ok(length), _) if length as u64 > LONGEST_FILE => {
+                format!("`{shown}` is longer than {LONGEST_FILE} bytes, which is the most")
+            }
+            (Ok(_), Err(error)) => {
+                format!("`{shown}` is not UTF-8 after {} bytes", error.utf8_error().valid_up_to())
+            }
+            (Ok(_), Ok(text)) => {
+                self.texts.insert(bind.clone(), text);
+                return true;
+            }
+        };
+        report
+            .error(span, why)
+            .help("names of bound files count from the directory of the file that binds them");
+        false
+    }
 }
 
 /// A key that containerlab has and vtax can't do anything with, and why.
@@ -160,7 +212,7 @@ fn list<'a>(node: &'a Node, what: &str, report: &mut Report) -> &'a [Node] {
     }
 }
 
-fn file(root: &Node, report: &mut Report) -> Clab {
+fn file(root: &Node, files: &mut Files<'_>, report: &mut Report) -> Clab {
     let top = entries(root, "a containerlab file", &OF_THE_FILE, &NOT_OF_THE_FILE, report);
     let name = find(top, "name").and_then(|node| word(node, "`name`", report)).unwrap_or("lab").to_owned();
     let Some(topology) = find(top, "topology") else {
@@ -175,7 +227,8 @@ fn file(root: &Node, report: &mut Report) -> Clab {
         report.error(span, format!("a lab has at most {MOST_NODES} nodes, and this one has {}", nodes.len()));
         return Clab::default();
     }
-    let nodes: Vec<ClabNode> = nodes.iter().map(|(key, node)| groups.node(key, node, report)).collect();
+    let nodes: Vec<ClabNode> =
+        nodes.iter().map(|(key, node)| groups.node(key, node, files, report)).collect();
     let links = find(parts, "links").map_or(&[][..], |node| list(node, "`links`", report));
     if links.len() > MOST_LINKS {
         report.error(links[MOST_LINKS].span, format!("a lab has at most {MOST_LINKS} links"));
@@ -211,7 +264,8 @@ struct Said<'a> {
     kind: Option<(&'a str, Span)>,
     group: Option<(&'a str, Span)>,
     image: Option<&'a str>,
-    binds: Vec<Bind>,
+    /// `None` for one that can't be read, which is reported.
+    binds: Vec<(Option<Bind>, Span)>,
     exec: Vec<Vec<String>>,
 }
 
@@ -229,7 +283,7 @@ impl<'a> Said<'a> {
             kind,
             group,
             image: image.map(|(image, _)| image),
-            binds: binds.iter().filter_map(|node| bind(node, report)).collect(),
+            binds: binds.iter().map(|node| (bind(node, report), node.span)).collect(),
             exec: exec.iter().filter_map(|node| command(node, report)).collect(),
         }
     }
@@ -258,8 +312,8 @@ impl<'a> Groups<'a> {
     }
 
     /// A node with all that is said of it.
-    fn node(&self, key: &Key, node: &Node, report: &mut Report) -> ClabNode {
-        check_name(key, report);
+    fn node(&self, key: &Key, node: &Node, files: &mut Files<'_>, report: &mut Report) -> ClabNode {
+        let is_named = check_name(key, report);
         let own = Said::read(node, "a node", report);
         let defaults = self.defaults.map(|d| Said::read(d, "`defaults`", report)).unwrap_or_default();
         let group = match own.group.or(defaults.group) {
@@ -276,41 +330,88 @@ impl<'a> Groups<'a> {
         let of_kind = kind.and_then(|(name, _)| self.kinds.get(name));
         let of_kind = of_kind.map(|node| Said::read(node, "a kind", report)).unwrap_or_default();
         let all = defaults.over(of_kind).over(group).over(own);
-        let bridge = match kind {
-            Some(("bridge", _)) => true,
-            Some(("linux", _)) => false,
-            Some((other, span)) => {
-                let what = format!("nodes of kind `{}` can't be built here", shorten(other));
-                report.error(span, what).help("vtax builds `linux`, FRR's images as routers, and `bridge`");
-                false
-            }
-            None => {
-                report
-                    .error(key.span, format!("node `{}` has no kind", shorten(&key.value)))
-                    .help("such as `kind: linux`");
-                false
-            }
-        };
-        ClabNode {
+        let bridge = is_bridge(key, kind, report);
+        let node = ClabNode {
             name: key.value.to_string(),
-            bridge,
+            bridge: bridge == Some(true),
             image: all.image.unwrap_or_default().to_owned(),
-            binds: all.binds,
+            binds: all.binds.iter().filter_map(|(bind, _)| bind.clone()).collect(),
             exec: all.exec,
+        };
+        // Of a node that isn't known as a whole nothing more can be said.
+        if is_named && bridge.is_some() {
+            check_binds(&node, key, &all.binds, files, report);
+        }
+        node
+    }
+}
+
+/// Whether a node is a bridge; `None` where it can't be built, which is reported.
+fn is_bridge(key: &Key, kind: Option<(&str, Span)>, report: &mut Report) -> Option<bool> {
+    match kind {
+        Some(("bridge", _)) => Some(true),
+        Some(("linux", _)) => Some(false),
+        Some((other, span)) => {
+            let what = format!("nodes of kind `{}` can't be built here", shorten(other));
+            report.error(span, what).help("vtax builds `linux`, FRR's images as routers, and `bridge`");
+            None
+        }
+        None => {
+            report
+                .error(key.span, format!("node `{}` has no kind", shorten(&key.value)))
+                .help("such as `kind: linux`");
+            None
         }
     }
 }
 
-fn check_name(key: &Key, report: &mut Report) {
+/// Reads what is bound into a node, and reports what can't be done of it where it is written.
+fn check_binds(
+    node: &ClabNode,
+    key: &Key,
+    binds: &[(Option<Bind>, Span)],
+    files: &mut Files<'_>,
+    report: &mut Report,
+) {
+    let mut sound = true;
+    for (bind, span) in binds {
+        sound &= match bind.as_ref().map(|bind| (bind, node.takes(bind))) {
+            None => false,
+            Some((bind, Ok(()))) => files.read(bind, *span, report),
+            Some((bind, Err(_))) => {
+                // The place may be long.
+                let error = ClabError::Bind { node: node.name.clone(), to: shorten(&bind.to) };
+                report.error(*span, error.to_string());
+                false
+            }
+        };
+    }
+    if !sound {
+        // A file that isn't known may be the one that is missed.
+        return;
+    }
+    let Err(error) = build(node, &files.texts) else { return };
+    let list = binds.iter().find(|(bind, _)| bind.as_ref().is_some_and(|bind| bind.to == DAEMONS));
+    let span = match (&error, list) {
+        (ClabError::Daemon { .. }, Some((_, span))) => *span,
+        _ => key.span,
+    };
+    report.error(span, error.to_string());
+}
+
+/// Whether a node can have its name; where not, that is reported.
+fn check_name(key: &Key, report: &mut Report) -> bool {
     let name = &*key.value;
     // It is a directory of FRR's, which takes neither slashes nor dots.
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
-    if !plain || !first || name.len() > LONGEST_NAME {
+    let sound = plain && first && name.len() <= LONGEST_NAME;
+    if !sound {
         report
             .error(key.span, format!("`{}` can't be the name of a node", shorten(name)))
             .help(format!("it is 1 to {LONGEST_NAME} letters, digits, `-` and `_`, a letter or digit first"));
     }
+    sound
 }
 
 /// `FROM:TO`, with `:ro` or `:rw` behind it.
@@ -318,7 +419,11 @@ fn bind(node: &Node, report: &mut Report) -> Option<Bind> {
     let text = word(node, "a bind", report)?;
     let parts: Vec<&str> = text.split(':').collect();
     let (from, to) = match parts.as_slice() {
-        [from, to] | [from, to, "ro" | "rw"] if !from.is_empty() && to.starts_with('/') => (*from, *to),
+        [from, to] | [from, to, "ro" | "rw"]
+            if !from.is_empty() && to.starts_with('/') && to.len() <= LONGEST_PATH =>
+        {
+            (*from, *to)
+        }
         _ => {
             report.error(node.span, format!("`{}` is no bind: it is `FROM:TO`, TO absolute", shorten(text)));
             return None;
@@ -423,10 +528,11 @@ fn endpoint(
         || interface == "lo"
     {
         let shown = shorten(&interface);
+        let own = if interface == "lo" { ", and not `lo`, which every node has" } else { "" };
         report.error(
             node.span,
             format!(
-                "`{shown}` can't be an interface's name: it is 1 to 15 letters, digits, `-`, `_` and `.`"
+                "`{shown}` can't be an interface's name: it is 1 to 15 letters, digits, `-`, `_` and `.`{own}"
             ),
         );
         return None;

@@ -271,9 +271,9 @@ pub fn cautions(plan: &Plan, estimate: &Estimate) -> Vec<String> {
             .push("fewer than 3 trials make no interval: every comparison will be inconclusive".to_owned());
     }
     if let Some(budget) = plan.repeat.budget.filter(|budget| estimate.time_min > *budget) {
-        let (budget, least) = (budget.about(), plan.repeat.min);
+        let (budget, least) = (budget.about(), counted(plan.repeat.min, "trial"));
         cautions.push(format!(
-            "the budget of {budget} is shorter than {least} trials of every cell; they are made all the same"
+            "the budget of {budget} is shorter than {least} of every cell; they are made all the same"
         ));
     }
     cautions
@@ -297,7 +297,7 @@ fn unequal(plan: &Plan) -> Vec<String> {
             && vcpus != cpus
             && seen.insert((name, u64::from(vcpus), 1))
         {
-            unequal.push(format!("`{name}` has {vcpus} vCPUs, `budget.sut_cpus` is {cpus}"));
+            unequal.push(format!("`{name}` has {}, `budget.sut_cpus` is {cpus}", counted(vcpus, "vCPU")));
         }
     }
     unequal

@@ -444,7 +444,8 @@ fn whole(steps: &[HttpStep], host: &str, options: &Options, (compressed, cookies
         "# yaml-language-server: $schema=../schema/plan.schema.json\n\
          #\n\
          # What a browser asked {host} for, as one session, from an HTTP archive. The service is to be yours: the program\n\
-         # that serves these targets. Against a server that runs already: vtax load http --plan THIS-FILE http://HOST\n\
+         # that serves these targets. Against a server that runs already:\n\
+         # vtax load http http://HOST --plan THIS-FILE --connections 16\n\
          vtax: 1\n\
          name: {}\n\n\
          baseline: native\n\

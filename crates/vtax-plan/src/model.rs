@@ -122,19 +122,6 @@ impl Plan {
         self.cells.iter().find(|c| c.id == *id)
     }
 
-    /// Whether it is made of files beside it: its text alone makes no such plan again.
-    #[must_use]
-    pub fn has_files(&self) -> bool {
-        self.cells.iter().any(|cell| {
-            let of_load = matches!(&cell.workload, Workload::Script(script) if script.has_files());
-            let of_service = match &cell.service.kind {
-                ServiceKind::Uas(uas) => uas.scenario.as_ref().is_some_and(|file| !file.name.is_empty()),
-                _ => false,
-            };
-            of_load || of_service
-        })
-    }
-
     /// True for a cell that others are compared with.
     #[must_use]
     pub fn accompanies(&self, cell: &Cell) -> bool {

@@ -22,7 +22,7 @@ pub(crate) use self::sut::LEAST_VM_MEMORY;
 use self::variants::{Named, Variants};
 use crate::decode::Trials;
 use crate::diagnose::Report;
-use crate::family::{network, storage};
+use crate::family::{ftp, network, storage};
 use crate::model::{Budget, Cell, Measure, PLAN_VERSION, Plan, Protocol, Repeat, Service, TrialKind};
 use crate::raw::{BudgetRaw, PlanRaw, RepeatRaw};
 use crate::source::{Span, Spanned};
@@ -68,6 +68,7 @@ pub(crate) fn resolve(raw: &PlanRaw, report: &mut Report) -> Option<Plan> {
     crate::tls::check_certificates(&cells, raw.workload.as_ref().map_or(raw.paths.span, |w| w.span), report);
     if let Some(workload) = &raw.workload {
         storage::resolve::check_cells(&cells, &measures, workload.span, report);
+        ftp::resolve::check_cells(&cells, workload.span, report);
     }
     let plan = Plan {
         version: PLAN_VERSION,

@@ -1,8 +1,11 @@
 //! A smoke test of a plan: each of its trials once and briefly, to see that all of it works before it is measured for long.
 
-use vtax_units::{Nanos, Rate};
+use vtax_units::{Nanos, Rate, Share};
 
-use crate::model::{CapacityMeasure, Load, MeasureKind, NetworkTest, Plan, Ramp, Repeat, Workload};
+use crate::model::{
+    CapacityMeasure, Load, Measure, MeasureKind, NetworkTest, Plan, Ramp, Repeat, Scenario, SipWorkload,
+    Workload,
+};
 
 /// The longest time that counts of a load that is fast enough for it, and of a storage test.
 const LOAD: Nanos = Nanos::from_millis(3_000);
@@ -14,6 +17,10 @@ const IMS_STEP: Nanos = Nanos::from_millis(10_000);
 const WARMUP: Nanos = Nanos::from_millis(500);
 /// A slower load goes on until so many requests are due.
 const REQUESTS: f64 = 20.0;
+/// As many of SIP's subscribers are registered at least, where the plan has so many registered.
+const REGISTERED: f64 = 1_000.0;
+/// For each scenario that is attempted in a second so many are registered at least: then enough are free where answers take seconds.
+const REGISTERED_FOR_EACH: f64 = 10.0;
 
 /// What stands behind the name of a plan in that of its smoke test.
 const SUFFIX: &str = "-smoke-test";
@@ -42,6 +49,13 @@ pub fn smoke_test(plan: &Plan) -> Plan {
     for measure in &mut short.measures {
         shorten(&mut measure.kind, capacity);
     }
+    if let Some(rate) = highest(&short.measures) {
+        for cell in &mut short.cells {
+            if let Workload::Sip(sip) = &mut cell.workload {
+                register_few(sip, rate);
+            }
+        }
+    }
     // A shorter test would be over before its path is cut.
     let is_cut = |kind: &MeasureKind| matches!(kind, MeasureKind::Network(it) if it.cut.is_some());
     if !plan.measures.iter().any(|measure| is_cut(&measure.kind)) {
@@ -52,6 +66,30 @@ pub fn smoke_test(plan: &Plan) -> Plan {
         }
     }
     short
+}
+
+/// The highest rate that a load begins with; `None` where one of them isn't known.
+fn highest(measures: &[Measure]) -> Option<Rate> {
+    let mut rates = measures.iter().map(|measure| measure.kind.first_rate());
+    rates.try_fold(0.0, |highest: f64, rate| Some(highest.max(rate?.0))).map(Rate)
+}
+
+/// Has no more subscribers registered than loads of this rate need, as that takes minutes for many of them. The service still knows
+/// them all.
+fn register_few(sip: &mut SipWorkload, rate: Rate) {
+    let share =
+        |of: Scenario| -> f64 { sip.mix.iter().filter(|p| p.scenario == of).map(|p| p.share.0).sum() };
+    // Few would soon be none.
+    if share(Scenario::DeRegistration) > share(Scenario::Registration) {
+        return;
+    }
+    // One more, lest rounding leave too few.
+    let for_calls = sip.busy_at(rate) / SipWorkload::MOST_BUSY.0 + 1.0;
+    let needed = for_calls.max(REGISTERED_FOR_EACH * rate.0).max(REGISTERED);
+    let needed = Share(needed / f64::from(sip.subscribers.count));
+    if needed < sip.registered {
+        sip.registered = needed;
+    }
 }
 
 fn at_most(time: &mut Nanos, longest: Nanos) {
@@ -137,7 +175,6 @@ fn enough(load: Load) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Measure;
 
     fn of(text: &str) -> Plan {
         let head = "vtax: 1\nname: t\nbaseline: native\nenvironments: [native, container]\n";
@@ -191,5 +228,24 @@ mod tests {
         let Workload::Network(network) = &own.cells[0].workload else { panic!("a network test") };
         let times = (network.tests[0].warmup, network.tests[0].duration);
         assert_eq!(times, (Some(Nanos::from_secs(2)), Some(Nanos::from_secs(20))));
+    }
+
+    #[test]
+    fn no_more_of_sips_subscribers_are_registered_than_a_short_load_needs() {
+        let registered = |sip: &str, measure: &str| {
+            let plan = of(&format!("services: sip\nworkload: {{sip: {sip}}}\nmeasure: [{measure}]\n"));
+            let Workload::Sip(sip) = &plan.cells[0].workload else { panic!("subscribers") };
+            let cautions = plan.measures.iter().filter_map(|m| plan.cells[0].workload.model().caution(m));
+            assert_eq!(cautions.count(), 0, "there are enough for the rates");
+            (sip.subscribers.count, sip.registered_count().round() as u32)
+        };
+        // The first step's 50/s are half calls of 35 s on average: 1,750 subscribers at a time, and as many free.
+        assert_eq!(registered("{subscribers: 100000}", "ims"), (100_000, 3_501));
+        let messages = "{mix: {messaging: 100%}}";
+        assert_eq!(registered(messages, "ims"), (100_000, 1_000));
+        assert_eq!(registered(messages, "ims, latency: {load: 400/s}"), (100_000, 4_000));
+        assert_eq!(registered("{subscribers: 500, mix: {messaging: 100%}}", "ims").1, 400, "the plan's own");
+        let leaving = "{mix: {messaging: 50%, de-registration: 50%}}";
+        assert_eq!(registered(leaving, "ims").1, 80_000, "they would run out");
     }
 }

@@ -1,8 +1,11 @@
 //! containerlab files: what is read of them, and what is refused with its line.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use proptest::prelude::*;
 use vtax_plan::PlanErrors;
-use vtax_plan::containerlab::parse;
+use vtax_plan::containerlab::{load, parse};
 
 /// As containerlab's own example `frr01` is written: groups with kinds and images, binds, commands, links.
 const EXAMPLE: &str = "\
@@ -36,12 +39,28 @@ topology:
 fn errors(text: &str) -> Vec<String> {
     match parse("lab.clab.yml", text.as_bytes()) {
         Ok(clab) => panic!("no error: {clab:?}"),
-        Err(PlanErrors::Invalid(diagnostics)) => diagnostics
+        Err(errors) => told(&errors),
+    }
+}
+
+fn told(errors: &PlanErrors) -> Vec<String> {
+    match errors {
+        PlanErrors::Invalid(diagnostics) => diagnostics
             .iter()
             .map(|d| format!("{} {} [{}]", d.line, d.message, d.help.unwrap_or_default()))
             .collect(),
-        Err(other) => panic!("{other}"),
+        other => panic!("{other}"),
     }
+}
+
+/// The example in a directory, with files for its router.
+fn written(directory: &Path) -> PathBuf {
+    let (own, file) = (directory.join("router1"), directory.join("lab.clab.yml"));
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("daemons"), "ospfd=yes\n").unwrap();
+    fs::write(own.join("frr.conf"), "router ospf\n").unwrap();
+    fs::write(&file, EXAMPLE).unwrap();
+    file
 }
 
 #[test]
@@ -78,9 +97,29 @@ fn what_can_t_be_done_is_named_with_its_line() {
         ("sw:p1", "host:p1", "24 a link to `host` leads out of the lab"),
         ("sw:p1", "sw", "24 an endpoint is `NODE:INTERFACE`"),
         ("\"PC1:eth1\"", "\"router1:eth1\"", "25 interface `eth1` of node `router1` is at two links"),
+        (
+            "\"PC1:eth1\"",
+            "\"PC1:lo\"",
+            "25 `lo` can't be an interface's name: it is 1 to 15 letters, digits, `-`, `_` and `.`, and not `lo`, which every node has",
+        ),
         ("type: veth", "type: vxlan", "25 links of type `vxlan` can't be built here"),
         ("    PC1:", "    PC.1:", "18 `PC.1` can't be the name of a node"),
         ("router1/daemons:", "__clabNodeDir__/daemons:", "14 `__clabNodeDir__/daemons`: variables"),
+        (
+            "daemons:/etc/frr/daemons",
+            "daemons:/etc/daemons",
+            "14 node router1: nothing can be bound to /etc/daemons",
+        ),
+        (
+            "      kind: bridge",
+            "      kind: bridge\n      binds: [a:/b]",
+            "18 node sw: nothing can be bound to /b",
+        ),
+        (
+            "/etc/frr/frr.conf:ro",
+            "/etc/frr/zebra.conf",
+            "11 node router1 has an image of FRR's but no file is bound",
+        ),
         ("- ip link set eth1 up", "- ip link set 'eth1 up", "21 a quote in this command does not end"),
     ];
     for (from, to, expected) in slips {
@@ -89,6 +128,32 @@ fn what_can_t_be_done_is_named_with_its_line() {
     }
     assert!(errors("topology: {nodes: {}}")[0].contains("no nodes"));
     assert!(errors("a: 1").iter().any(|line| line.contains("needs the key `topology`")));
+}
+
+#[test]
+fn bound_files_are_read_or_refused_with_their_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = written(directory.path());
+    let (clab, texts) = load(&file).unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+    let binds = &clab.nodes[0].binds;
+    assert_eq!((texts.len(), texts[&binds[1]].as_str()), (2, "router ospf\n"));
+    let own = directory.path().join("router1");
+    let found = |name: &str, bytes: &[u8]| {
+        fs::write(own.join(name), bytes).unwrap();
+        told(&load(&file).unwrap_err())
+    };
+    let refused = found("daemons", b"ospfd=yes\npimd=yes\n");
+    assert!(refused.len() == 1 && refused[0].starts_with("14 node router1: its daemons file"), "{refused:?}");
+    let refused = found("daemons", b"zebra=yes\n\xff");
+    assert!(refused[0].starts_with("14 `router1/daemons` is not UTF-8 after 10 bytes"), "{refused:?}");
+    // Both files are at fault, and both are told.
+    let refused = found("frr.conf", "!".repeat((1 << 20) + 1).as_bytes());
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert!(refused[1].starts_with("15 `router1/frr.conf` is longer than 1048576 bytes"), "{refused:?}");
+    fs::remove_file(own.join("frr.conf")).unwrap();
+    let refused = found("daemons", b"");
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].starts_with("15 cannot read `router1/frr.conf`: "), "{refused:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! docs/plan.md and README.md: their examples are plans, and the reference has every key.
+//! The pages that show plans: their examples are plans, and the reference has every key.
 
 use std::path::Path;
 
@@ -44,9 +44,11 @@ const REST: [(&str, &str); 7] = [
 #[test]
 fn every_example_is_a_plan_or_part_of_one() {
     let (reference, readme) = (page("docs/plan.md"), page("README.md"));
-    let labs = page("docs/labs.md");
-    assert!(examples(&reference).len() >= 8);
-    for example in examples(&reference).into_iter().chain(examples(&readme)).chain(examples(&labs)) {
+    let (labs, hosts) = (page("docs/labs.md"), page("docs/many-machines.md"));
+    assert!(examples(&reference).len() >= 8 && examples(&hosts).len() >= 2);
+    // Its commands run the first one as it stands.
+    parse("roles", examples(&hosts)[0].as_bytes(), &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
+    for example in [&reference, &readme, &labs, &hosts].into_iter().flat_map(|page| examples(page)) {
         let mut text = match example.strip_prefix("ready: ") {
             Some(ready) => format!("services: {{command: {{run: [a], port: 1, ready: {}}}}}\n", ready.trim()),
             None => example.to_owned(),

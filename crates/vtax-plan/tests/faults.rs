@@ -148,6 +148,13 @@ fn protection_that_can_not_be_is_pointed_at() {
     refused(PLAN, &[&with("{mode: kemari, hosts: 4}")], 1, "there are two, or three");
     refused(PLAN, &[&with("{mode: kemari, patience: 30ms}")], 1, "before two beats");
     refused(PLAN, &[&with("{mode: restart, disk: 1GiB}")], 1, "`restart` replicates no disk");
+    // Both were taken, and the disk wasn't there.
+    for disks in [
+        "environments=[native, {vm: {disk: {size: 1GiB}, fault_tolerance: kemari}}]",
+        "environments=[native, {vm: {disk: {bus: ide}}}, {vm: {fault_tolerance: kemari}}]",
+    ] {
+        refused(PLAN, &[disks], 1, "has no disk of its own that tests of storage could use");
+    }
     refused(PLAN, &[&with("{mode: kemari, link: 100kbit}")], 1, "below 1mbit");
     let duet = ["repeat.trials=duet", "measure=[{latency: {load: 1/s}}, {failover: {load: 1/s}}]"];
     let found = errors(PLAN, &duet);

@@ -119,10 +119,15 @@ fn what_makes_no_sense_is_refused() {
             "needs a certificate with an RSA key",
         ),
         (&["services=redis"], "does not speak"),
+        (&["services=[{ftp: {require_reuse: [false, true]}}]"], "means nothing to vtax's own server"),
+        (&["workload.ftp.clients=[16, 4097]"], "`ftp` serves 4096 `clients` at once, and 4097 are to use it"),
     ] {
         let error = refused(overrides);
         assert!(error.contains(word), "{overrides:?}: {error}");
     }
+    plan(&["services=[{vsftpd: {require_reuse: true}}]"]);
+    plan(&["services=[vsftpd]", "workload.ftp.clients=20000"]);
+    plan(&["workload.ftp.clients=4096"]);
     plan(&["workload.ftp.tls=implicit", "services=[{vsftpd: {implicit: true}}]"]);
     let both =
         plan(&["workload.ftp.tls=[explicit, implicit]", "services=[{vsftpd: {implicit: [false, true]}}]"]);

@@ -39,6 +39,7 @@ fn script(plan: &str) -> HttpScript {
 fn an_archive_becomes_a_session_and_the_rest_is_told() {
     let imported = import(ARCHIVE.as_bytes(), &options(true)).expect("a plan");
     assert_eq!((imported.host.as_str(), imported.requests), ("shop.example", 2));
+    assert!(imported.plan.contains("# vtax load http http://HOST --plan THIS-FILE --connections 16\n"));
     let told = imported.left_out.join("\n");
     for part in ["entry 5: `data:text/plain,x`", "1 request to cdn.example", "entry 4: its target"] {
         assert!(told.contains(part), "`{part}` is not in\n{told}");

@@ -96,6 +96,14 @@ fn combinations_that_cannot_be_are_told_with_the_way_out() {
             assert!(found.iter().any(|e| e.contains(like_pairs) && e.contains(way_out)), "{found:?}");
         }
     }
+    // Of two switches the one that none can be on isn't left out in silence, whichever comes first.
+    for switches in ["[bridge, ovs]", "[ovs, bridge]"] {
+        let path = format!("bridged: {{switch: {switches}}}");
+        let found = errors("vm-kemari", "[vm: {fault_tolerance: kemari}]", &path);
+        let what = "no environment of this plan can be on a `bridged` path with `switch: ovs`";
+        assert!(found[0].contains(what) && found[0].contains(like_pairs), "{found:?}");
+        assert_eq!(ids(&ok("vm", "vm", &path)).len(), 2);
+    }
 }
 
 #[test]
@@ -369,6 +377,21 @@ fn a_load_may_come_from_hosts_of_its_own() {
     let many: Vec<String> = (0..65).map(|n| format!("g{n}")).collect();
     let told = from_afar(&format!("[{}]", many.join(", ")), http, open).unwrap_err();
     assert!(told.contains("65 generators are too many: at most 64"), "{told}");
+}
+
+/// A plan that asks for hosts names no generators that could be left out.
+#[test]
+fn the_way_out_of_hosts_that_are_given_is_one_that_is_named() {
+    let text = "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: [sip]\nworkload: {sip: {}}\nmeasure: ims\n\
+                paths: {nic: {hosts: 3}}\n";
+    let told = parse("plan.yaml", text.as_bytes(), &[] as &[&str]).unwrap_err().to_text(false);
+    for part in [
+        "path `nic` has hosts that make the load, and these can't make that of `sip`: one generator",
+        "name one `host` in place of `hosts`, and the load comes from this one",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
+    assert!(!told.contains("leave `generators` out"), "{told}");
 }
 
 #[test]

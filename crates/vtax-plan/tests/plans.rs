@@ -338,7 +338,7 @@ fn what_cannot_be_measured_is_refused() {
         ("baseline: native", "baseline: nativ", "did you mean `native`?"),
         ("baseline: native", "baseline: {environment: native, path: direct}", "is no path of this plan"),
         ("[native, vm]", "[]", "an empty list leaves nothing to measure"),
-        ("[native, vm]", "[native, {vm: {memory: 1MiB}}]", "too little: at least 160MiB"),
+        ("[native, vm]", "[native, {vm: {memory: 1MiB}}]", "too little: at least 192MiB"),
         ("[native, vm]", "[native, {vm: {vcpus: 0}}]", "a guest needs a virtual CPU"),
         ("services: http", "services: {http: {port: 0}}", "0 is no port"),
         ("services: http", "services: {http: {port: 70000}}", "not a whole number from 0 to 65535"),

@@ -53,6 +53,26 @@ fn lists_make_cells() {
     assert!(plan.cells.iter().any(|cell| cell.id.contains("pipeline-16") && cell.id.contains("every-write")));
 }
 
+/// Where all keys that are tried for a write were being written, it became a read without a word.
+#[test]
+fn keys_too_few_for_the_writes_under_way_are_told() {
+    let told = |changes: &[&str]| {
+        let plan = plan(changes);
+        plan.cells[0].workload.model().caution(&plan.measures[0])
+    };
+    assert_eq!(told(&[]), None);
+    // Of the usual 64 connections' requests a tenth writes.
+    let few = told(&["workload.redis.keys=20"]).unwrap_or_default();
+    assert!(few.contains("about 6 writes") && few.contains("only 20 keys"), "{few}");
+    assert!(few.ends_with(": more `keys`, or fewer `connections`"), "{few}");
+    assert_eq!(told(&["workload.redis.keys=26"]), None);
+    let pipelined = told(&["workload.redis.keys=1000", "workload.redis.pipeline=100"]).unwrap_or_default();
+    assert!(pipelined.contains("about 640 writes"), "{pipelined}");
+    let written = ["workload.redis.keys=20", "workload.redis.reads=0%", "workload.redis.connections=16"];
+    assert_eq!(told(&written), None, "one of sixteen keys is always free");
+    assert_eq!(told(&["workload.redis.keys=1", "workload.redis.reads=100%"]), None);
+}
+
 #[test]
 fn what_can_not_be_is_refused_with_the_reason() {
     for (change, reason) in [

@@ -152,6 +152,12 @@ fn each_slip_is_told_with_its_place() {
         (custom("routers: [a, b], links: [{between: [a, c]}], client: a, sut: b"), "there is no router `c`"),
         (custom("routers: [a, a], client: a, sut: a"), "router `a` is there twice"),
         (custom("routers: [a, b], links: [{between: [a]}], client: a, sut: b"), "a link has two routers"),
+        (
+            custom(
+                "routers: [a, b], links: [{between: [a, b], addresses: [10.0.0.1/30]}], client: a, sut: b",
+            ),
+            "a link has two addresses, such as `[10.0.1.1/30, 10.0.1.2/30]`",
+        ),
         (custom("routers: [a, b], client: a, sut: b"), "no link leads from `a`"),
         (
             custom("routers: [{name: a, speaks: bgp}, b], client: a, sut: b"),

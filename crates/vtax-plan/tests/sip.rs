@@ -125,6 +125,8 @@ fn what_cannot_be_is_said_with_the_way_out() {
         ("workload={sip: {limits: {ses4: 1s}}}", "unknown key in `limits`: `ses4` [did you mean `ses1`?"),
         ("measure=capacity", "write `ims` instead of `capacity`"),
         ("measure=throughput", "measure `ims`, or `latency` at a rate"),
+        ("measure=network", "`rr` or `voice` [measure `ims`, or `latency` at a rate"),
+        ("measure=storage", "of a workload `storage` [measure `ims`, or `latency` at a rate"),
         ("measure={latency: {load: 10/s, samples: true}}", "leave `samples` out"),
         ("measure={ims: {step: 5s}}", "a step of 5s leaves nothing to count after its transient of 10s"),
         ("measure={ims: {ramp: {search: {start: 10/s, max: 5/s}}}}", "above its `max` of 5/s"),

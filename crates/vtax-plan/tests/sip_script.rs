@@ -83,7 +83,7 @@ fn a_scenario_beside_the_plan_becomes_part_of_it() {
     let plan = place.plan(&[]);
     let found = script(&plan, 0);
     assert_eq!(found.scenario, ScriptFile { name: "deep/call.xml".to_owned(), text });
-    assert_eq!((found.scenario.base(), found.has_files()), ("call.xml", true));
+    assert_eq!(found.scenario.base(), "call.xml");
     assert_eq!((found.transport, found.addresses, found.calls), (SipTransport::Udp, 1, 10_000));
     assert_eq!((found.recv_timeout, found.drain), (Nanos::from_secs(10), Nanos::from_secs(5)));
     assert_eq!(
@@ -131,6 +131,11 @@ fn injection_files_are_found_by_their_names() {
     assert_eq!(script(&plan, 0).injections[1].text, csv);
     assert!(place.errors(&[])[0].contains("needs an injection file [name it in `injection_files`]"));
     assert!(place.errors(&[&with("a.csv")])[0].contains("needs an injection file `b.csv`"));
+    let server = "<scenario name=\"s\">\n<recv request=\"INVITE\"/>\n<send><![CDATA[\nSIP/2.0 200 OK\nCall-ID: [call_id]\nCSeq: 1 INVITE\nA: [field0]\n]]></send>\n</scenario>\n";
+    let served = Place::new(&[("deep/call.xml", &client("")), ("server.xml", server)]);
+    let told = served.errors(&["services={uas: {scenario_file: server.xml}}"]);
+    let way_out = "[`uas` has no injection files: leave `[fieldN]` out of its scenario]";
+    assert!(told.iter().any(|one| one.ends_with(way_out)), "{told:?}");
     assert!(place.errors(&[&with("[bad.csv, deep/b.csv]")])[0].contains("`bad.csv`"));
     let errors = place.errors(&[&with("[none.csv]")]);
     assert!(errors.iter().any(|error| error.contains("cannot read `none.csv`")), "{errors:?}");
@@ -149,7 +154,11 @@ fn what_makes_no_sense_is_refused() {
         of(&["services=kamailio"]).contains("must know who may register [give the workload `subscribers`")
     );
     assert!(of(&["workload=sip", "measure=ims"]).contains("answers calls and registers nobody"));
-    assert!(of(&["measure=ims"]).contains("IMS benchmark has scenarios of its own"));
+    assert!(of(&["measure=ims"]).contains("or leave the scenario out"));
+    for measure in ["measure=network", "measure=storage"] {
+        let told = place.errors(&[measure]);
+        assert!(told.iter().any(|one| one.ends_with("[measure `capacity` or `latency`]")), "{told:?}");
+    }
     assert!(of(&["measure=throughput"]).contains("no closed loop"));
     let both = format!("workload.sip.scenario='{}'", "<scenario/>");
     assert!(of(&[&both]).contains("given twice"));
@@ -157,6 +166,16 @@ fn what_makes_no_sense_is_refused() {
     assert!(
         of(&["workload.sip.mix={calling: 100%}"]).contains("unknown key in `sip` with a scenario: `mix`")
     );
+    let calls = |more: &str| {
+        let options = format!("subscribers: 10, media: {{}}, callees: true{more}");
+        format!("workload={{sip: {{scenario_file: deep/call.xml, {options}}}}}")
+    };
+    let relay = "services={kamailio: {media_relay: rtpengine}}";
+    let refused = of(&[relay, &calls(", addresses: [1, 2]")]);
+    assert!(refused.contains("only to the address that they come from"), "{refused}");
+    assert!(refused.contains("[leave `addresses` out"), "{refused}");
+    place.plan(&[relay, &calls("")]);
+    place.plan(&["services=sip", &calls(", addresses: 2")]);
     place.plan(&["services={uas: {scenario_file: server.xml}}"]);
     place.plan(&["services=kamailio", "workload.sip.subscribers=10"]);
     // From memory there is no folder, but a scenario may be in the plan itself.
@@ -164,7 +183,32 @@ fn what_makes_no_sense_is_refused() {
     assert!(error.contains("comes without the files beside it"), "{error}");
     let inline = serde_json::json!({ "sip": { "scenario": client("") } });
     let plan = parse("p", PLAN.as_bytes(), &[format!("workload={inline}")]).unwrap();
-    assert!(!script(&plan, 0).has_files());
+    assert_eq!(script(&plan, 0).scenario.name, "");
+}
+
+/// SIPp's own scenarios have such a pause, and calls without a length had no figures of sound.
+#[test]
+fn calls_with_sound_and_without_a_length_are_told() {
+    let paused = |more: &str, pause: &str| {
+        client(more).replace("</scenario>", &format!("<pause{pause}/>\n</scenario>"))
+    };
+    let place = Place::new(&[
+        ("usual.xml", &paused("", "")),
+        ("timed.xml", &paused("", " milliseconds=\"500\"")),
+        ("callee.xml", &paused("A: [callee]", "")),
+    ]);
+    let told = |file: &str, options: &str| {
+        let workload = format!("workload={{sip: {{scenario_file: {file}, {options}}}}}");
+        let plan = place.plan(&["services={uas: {media: {}}}", &workload]);
+        plan.cells[0].workload.model().caution(&plan.measures[0])
+    };
+    for (file, options) in [("usual.xml", "media: {}"), ("callee.xml", "media: {}, callees: true")] {
+        let caution = told(file, options).unwrap_or_default();
+        assert!(caution.contains("`pause` is 0s") && caution.contains("no figures of sound"), "{caution}");
+    }
+    assert_eq!(told("usual.xml", "media: {}, pause: 2s"), None);
+    assert_eq!(told("timed.xml", "media: {}"), None);
+    assert_eq!(told("usual.xml", "calls: 5"), None);
 }
 
 /// It was so with subscribers alone; calls after a scenario all failed.

@@ -30,7 +30,7 @@ fn refused(overrides: &[&str]) -> String {
 fn defaults_are_what_the_documentation_says() {
     let plan = plan(&["services=[tgt, ganesha]"]);
     let ServiceKind::Tgt(tgt) = &plan.cells[0].service.kind else { panic!("{:?}", plan.cells[0]) };
-    assert_eq!((tgt.port, tgt.luns, tgt.size), (3260, 1, Bytes::from_mib(256)));
+    assert_eq!((tgt.port, tgt.luns, tgt.size), (3260, 1, Bytes::from_mib(96)));
     assert_eq!((tgt.chap, tgt.write_cache, tgt.initiators.len()), (ChapMode::None, true, 0));
     let ServiceKind::Ganesha(ganesha) = &plan.cells[1].service.kind else { panic!("{:?}", plan.cells[1]) };
     assert_eq!((ganesha.port, ganesha.backend), (2049, GaneshaBackend::Files));
@@ -97,6 +97,29 @@ fn what_can_not_be_is_refused_with_the_reason() {
     plan(&["services=[{ganesha: {backend: memory}}]"]);
 }
 
+/// A guest's `/run` is half of its memory: each trial failed that had units larger than that.
+#[test]
+fn units_that_a_guest_has_no_memory_for_are_refused() {
+    for (environment, service, reason) in [
+        ("vm", "{tgt: {size: 225MiB}}", "need 225MiB of the memory of `vm`, which has 224MiB for them"),
+        ("vm", "{tgt: {size: 32MiB, luns: 8}}", "need 256MiB of the memory of `vm`"),
+        ("vm", "{lio: {size: 64MiB, luns: 4, visible: 1}}", "need 256MiB of the memory of `vm`"),
+        ("{vm: {memory: 192MiB}}", "tgt", "need 96MiB of the memory of `vm`, which has 64MiB"),
+        ("{vm: {fault_tolerance: kemari}}", "{tgt: {size: 1GiB}}", "the memory of `vm-kemari`"),
+    ] {
+        let environments = format!("environments=[{environment}]");
+        let baseline = if environment.contains("kemari") { "baseline=vm-kemari" } else { "baseline=vm" };
+        let changes = [environments.as_str(), baseline, &format!("services=[{service}]")];
+        let text = refused(&changes);
+        assert!(text.contains(reason) && text.contains("raise `budget.sut_memory`"), "{changes:?}: {text}");
+        assert_eq!(text.contains("`backend: disk`"), !environment.contains("kemari"), "{changes:?}: {text}");
+    }
+    for service in ["tgt", "lio", "{tgt: {size: 56MiB, luns: 4}}", "{tgt: {size: 256MiB, backend: disk}}"] {
+        plan(&["environments=[vm]", "baseline=vm", &format!("services=[{service}]")]);
+    }
+    plan(&["services=[{tgt: {size: 1GiB}}]"]);
+}
+
 /// A plan whose guest is protected.
 const PROTECTED: &[&str] =
     &["environments=[native, {vm: {fault_tolerance: kemari}}]", "faults=[{at: 1s, kill: primary-host}]"];
@@ -135,6 +158,22 @@ fn a_load_whose_losses_would_not_be_seen_is_refused() {
     assert!(text.contains("would break the load as well"), "{text}");
     let text = refused(&["services=disk", "environments=[native, {vm: {fault_tolerance: kemari}}]"]);
     assert!(text.contains("can't be measured yet"), "{text}");
+}
+
+/// Each trial failed, as such guests have no disk of their own.
+#[test]
+fn what_is_on_a_disk_is_not_served_by_protected_guests_and_those_compared_with_them() {
+    let protected = "environments=[native, vm, {vm: {fault_tolerance: kemari}}]";
+    for service in ["{tgt: {backend: disk}}", "{ganesha: {backend: [files, disk]}}"] {
+        let text = refused(&[protected, &format!("services=[{service}]")]);
+        let why = "`vm` is protected, or compared with protected ones, and has no disk of its own";
+        assert!(text.contains(why) && text.contains("write `backend: files`"), "{service}: {text}");
+    }
+    let ftp = ["services=[{ftp: {backend: disk}}]", "workload={ftp: {}}", "measure=throughput"];
+    let text = refused(&[&ftp[..], &[protected]].concat());
+    assert!(text.contains("that `ftp` could serve from"), "{text}");
+    plan(&[&ftp[..], &["environments=[native, vm]"]].concat());
+    plan(&[protected, "services=[tgt, ganesha]"]);
 }
 
 #[test]

@@ -90,12 +90,12 @@ fn overcommitment_is_told_in_numbers() {
 #[test]
 fn more_systems_than_memory_are_refused_with_the_numbers() {
     let told = errors(PLAN, &["environments.vm.count=[1, 2, 7]", "environments.native.count=[1, 2, 7]"]);
-    assert!(told.contains("7 systems of at least 160MiB need 1120MiB of memory"), "{told}");
-    assert!(told.contains("`budget.sut_memory` is 768MiB") && told.contains("raise it to 1120MiB"), "{told}");
+    assert!(told.contains("7 systems of at least 192MiB need 1344MiB of memory"), "{told}");
+    assert!(told.contains("`budget.sut_memory` is 768MiB") && told.contains("raise it to 1344MiB"), "{told}");
     plan(PLAN, &["environments.vm.count=[1, 2, 4]", "environments.native.count=[1, 2, 4]"]);
     let each = errors(PLAN, &["consolidation.budget=each", "budget.sut_memory=128MiB"]);
-    let why = "a system needs at least 160MiB of memory, and `budget.sut_memory` is 128MiB for each";
-    assert!(each.contains(why) && each.contains("[raise it to 160MiB, or give"), "{each}");
+    let why = "a system needs at least 192MiB of memory, and `budget.sut_memory` is 128MiB for each";
+    assert!(each.contains(why) && each.contains("[raise it to 192MiB, or give"), "{each}");
     let none = errors(PLAN, &["environments.vm.count=0"]);
     assert!(none.contains("a cell has a system under test"), "{none}");
     let many = errors(PLAN, &["environments.native.count=65", "budget.sut_memory=64GiB"]);

@@ -96,6 +96,13 @@ fn connections_that_would_wait_are_warned_of() {
     assert_eq!(told(&[many]), None);
     assert_eq!(told(&[prefork, many, "workload.http.requests_per_connection=10"]), None);
     assert_eq!(told(&["services={apache: {mpm: prefork, workers: 200}}", many]), None);
+    // Of two systems each has half of them, unless they are of each.
+    let two = "environments=[{native: {count: 2}}]";
+    assert_eq!(told(&[prefork, many, two]), None);
+    let more = "workload.http.connections=301";
+    assert!(told(&[prefork, more, two]).is_some_and(|text| text.contains("of 151 that stay")));
+    let each = "consolidation={load: each}";
+    assert!(told(&[prefork, many, two, each]).is_some_and(|text| text.contains("of 200 that stay")));
     let worker = "services={apache: {mpm: worker}}";
     assert!(told(&[worker, many, "budget={sut_cpus: 1}"]).is_some_and(|text| text.contains("serves 128")));
     assert_eq!(told(&[worker, many, "budget={sut_cpus: 2}"]), None);

@@ -1,6 +1,7 @@
 //! The real executor: a fresh testbed for each trial.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Instant;
 
 use vtax_agent::message::{NodeFacts, ServiceReady};
 use vtax_lab::{CpuHalf, Lab, LabOptions};
-use vtax_plan::model::{Budget, Cell, Environment, EnvironmentKind, Plan};
+use vtax_plan::model::{Budget, Cell, DiskFormat, Environment, EnvironmentKind, Plan, ServiceKind};
 use vtax_probe::others::Others;
 use vtax_probe::{Probe, Scope};
 use vtax_store::provenance::{self, AcceleratorFacts, ProgramFacts};
@@ -151,8 +152,8 @@ impl LabExecutor {
         if let Some(missing) = vtax_service::missing_to_mount(&cell.service).filter(|_| cell.is_mounted()) {
             return Some(format!("to mount what {} has: {missing}", cell.service.name));
         }
-        if let (Some(_), Some(missing)) = (cell.environment.kind.raid5(), vtax_service::missing_for_raid()) {
-            return Some(format!("to make a RAID: {missing}"));
+        if let Some(missing) = without_disk_tools(cell) {
+            return Some(missing);
         }
         let needs = match &cell.environment.kind {
             EnvironmentKind::Native if cell.is_mounted() => "clients that mount, which are virtual machines,",
@@ -171,11 +172,12 @@ impl LabExecutor {
                     if cell.is_mounted() { self.guests.missing.clone().or_else(no_tap) } else { None }
                 })
             }
-            _ => self
+            EnvironmentKind::Native | EnvironmentKind::Vm(_) => self
                 .guests
                 .missing
                 .clone()
                 .or_else(|| self.guests.without_driver(cell))
+                .or_else(|| self.guests.without_memory(cell))
                 .or_else(|| too_small(cell))
                 .or_else(no_tap),
         }
@@ -189,19 +191,45 @@ const NO_LIMIT: &str = "`consolidation: {memory: limited}` needs memory control 
 /// Directories that a native node has of its own.
 const OF_NODES: [&str; 3] = ["/tmp", "/run", "/dev/shm"];
 
+/// What this host lacks to make the disks of a cell's virtual machines, with the way out.
+fn without_disk_tools(cell: &Cell) -> Option<String> {
+    let raid = cell.environment.kind.raid5().and_then(|_| vtax_service::missing_for_raid());
+    let raid = raid.map(|missing| format!("to make a RAID: {missing}"));
+    raid.or_else(|| without_qemu_img(cell, &std::env::var_os("PATH").unwrap_or_default()))
+}
+
+/// Why a disk in QEMU's own format can't be made with the programs that are in `path`; `None` where the cell has no such disk, too.
+fn without_qemu_img(cell: &Cell, path: &OsStr) -> Option<String> {
+    let is_made = cell.services().any(|service| family::storage_directory(&service.kind).is_some());
+    let is_qcow2 = |environment: &Environment| match &environment.kind {
+        EnvironmentKind::Vm(vm) => vm.disk.is_some_and(|disk| disk.format == DiskFormat::Qcow2),
+        EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => false,
+    };
+    let is_asked = is_made && cell.environments().any(is_qcow2);
+    let is_there = || std::env::split_paths(path).any(|place| place.join("qemu-img").is_file());
+    (is_asked && !is_there()).then(|| {
+        "to make a disk in qcow2: qemu-img is not installed; `vtax setup` installs it (qemu-utils)".to_owned()
+    })
+}
+
 /// Why a native system wouldn't see the directory of the host in which its disk is made, with the way out.
 fn hidden_disk(cell: &Cell) -> Option<String> {
     let native = cell.environments().zip(cell.services());
-    let native = native.filter(|(environment, _)| matches!(environment.kind, EnvironmentKind::Native));
-    let mut disks = native.filter_map(|(_, service)| family::storage_directory(&service.kind));
-    disks.find_map(|disk| {
-        let place = below_own(&disk)?;
-        Some(format!(
-            "the disk's directory {} is below {place}, of which a native node has its own; set `directory`, or \
-             VTAX_CACHE outside of /tmp, /run and /dev/shm",
-            disk.display()
-        ))
-    })
+    let mut native = native.filter(|(environment, _)| matches!(environment.kind, EnvironmentKind::Native));
+    native
+        .find_map(|(_, service)| hidden_directory(&service.kind, &family::storage_directory(&service.kind)?))
+}
+
+/// The same of one service, whose disk is made in this directory.
+fn hidden_directory(service: &ServiceKind, directory: &Path) -> Option<String> {
+    let place = below_own(directory)?;
+    // Servers have no such option.
+    let option = if matches!(service, ServiceKind::Disk(_)) { "`directory`, or " } else { "" };
+    Some(format!(
+        "the disk's directory {} is below {place}, of which a native node has its own; set {option}\
+         VTAX_CACHE outside of /tmp, /run and /dev/shm",
+        directory.display()
+    ))
 }
 
 /// Which of a native node's own directories hides this one, which need not be there yet.
@@ -441,7 +469,51 @@ impl Executor for LabExecutor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vtax_plan::model::{DiskOptions, ServiceKind};
+    use vtax_plan::model::DiskOptions;
+
+    #[test]
+    fn a_disk_in_qcow2_takes_qemu_img() {
+        let of = |environment: &str, service: &str| {
+            let text = format!(
+                "vtax: 1\nname: t\nbaseline: vm\nenvironments: [{{vm: {{name: vm, disk: {{{environment}}}}}}}]\n\
+                 services: {service}\nworkload: {{storage: {{size: 8MiB}}}}\nmeasure: storage\n"
+            );
+            let none: &[&str] = &[];
+            let plan = vtax_plan::parse("p", text.as_bytes(), none);
+            plan.unwrap_or_else(|e| panic!("{}", e.to_text(false))).cells.remove(0)
+        };
+        let place = tempfile::tempdir().expect("a directory");
+        let cell = of("format: qcow2", "disk");
+        let why = without_qemu_img(&cell, place.path().as_os_str()).expect("it is missing");
+        assert!(why.contains("qemu-img is not installed; `vtax setup` installs it"), "{why}");
+        let served = of("format: qcow2", "{tgt: {backend: disk}}");
+        assert!(without_qemu_img(&served, place.path().as_os_str()).is_some());
+        for (environment, service) in [("format: raw", "disk"), ("format: qcow2", "tgt")] {
+            let cell = of(environment, service);
+            let told = without_qemu_img(&cell, place.path().as_os_str());
+            assert_eq!(told, None, "{environment} of {service} is not made");
+        }
+        std::fs::write(place.path().join("qemu-img"), "").expect("a file");
+        assert_eq!(without_qemu_img(&cell, place.path().as_os_str()), None);
+    }
+
+    /// Servers were told to set an option that they don't have.
+    #[test]
+    fn only_the_disk_is_told_of_its_directory() {
+        let hidden = |service: &str| {
+            let text = format!(
+                "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: {service}\n\
+                 workload: {{storage: {{size: 8MiB}}}}\nmeasure: storage\n"
+            );
+            let none: &[&str] = &[];
+            let plan = vtax_plan::parse("p", text.as_bytes(), none);
+            let plan = plan.unwrap_or_else(|e| panic!("{}", e.to_text(false)));
+            hidden_directory(&plan.cells[0].service.kind, Path::new("/run/none")).expect("it is hidden")
+        };
+        let (disk, tgt) = (hidden("disk"), hidden("{tgt: {backend: disk}}"));
+        assert!(disk.contains("set `directory`, or VTAX_CACHE outside of"), "{disk}");
+        assert!(tgt.contains("set VTAX_CACHE outside of") && !tgt.contains("`directory`"), "{tgt}");
+    }
 
     #[test]
     fn a_disk_below_a_native_nodes_own_directories_is_refused() {

@@ -80,8 +80,8 @@ impl Guests {
     pub(crate) fn without_driver(&self, cell: &Cell) -> Option<String> {
         let (card, template) = (cell.environment.kind.nic()?, self.template.as_ref()?);
         if cell.environment.kind.tuning().vhost == Vhost::On && !template.vhost() {
-            let why = "`nic_vhost: on` needs `/dev/vhost-net`, which this user may open (`sudo modprobe vhost_net`), and \
-                       guests on KVM; `auto` uses them where they are";
+            let why = "`nic_vhost: on` needs `/dev/vhost-net`, which this user may open (`sudo modprobe vhost_net`; \
+                       `sudo chmod 666 /dev/vhost-net`), and guests on KVM; `auto` uses them where they are";
             return Some(why.to_owned());
         }
         let kernel = template.kernel();
@@ -91,6 +91,20 @@ impl Guests {
              generic kernel has it (`vtax setup`)",
             kernel.release,
             card.word()
+        ))
+    }
+
+    /// Why a virtual machine of a cell wouldn't boot: it has to hold vtax twice while it does.
+    pub(crate) fn without_memory(&self, cell: &Cell) -> Option<String> {
+        let least = self.template.as_ref()?.least_memory();
+        let memory = cell.environments().filter_map(|environment| match &environment.kind {
+            EnvironmentKind::Vm(vm) => Some(vm.memory),
+            EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => None,
+        });
+        let memory = memory.filter(|memory| *memory < least).min()?;
+        Some(format!(
+            "a guest needs at least {least} of memory, not {memory}: it unpacks vtax beside its kernel; raise \
+             `budget.sut_memory`, or the environment's `memory`"
         ))
     }
 

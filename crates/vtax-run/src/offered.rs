@@ -25,14 +25,14 @@ pub(crate) fn offered(
             let before = before(records, |r| r.measure == measure.name && r.cell == cell.id);
             let own =
                 capacity(cell, before).ok_or_else(|| format!("the capacity of {} is not known", cell.id))?;
-            Ok(whole(own * share.0))
+            Ok(rounded(own * share.0))
         }
         Load::LowestCapacity(share) => {
             let before = before(records, |r| r.measure == measure.name);
             let compared = plan.cells.iter().filter(|c| group(c) == group(cell));
             let lowest = compared.filter_map(|c| capacity(c, before)).fold(f64::INFINITY, f64::min);
             if lowest.is_finite() {
-                Ok(whole(lowest * share.0))
+                Ok(rounded(lowest * share.0))
             } else {
                 Err(format!("no capacity is known among the cells compared with {}", cell.id))
             }
@@ -77,15 +77,17 @@ pub(crate) fn capacity(records: &[TrialRecord], cell: &str, measure: &str) -> Op
 fn highest(record: &TrialRecord) -> Option<f64> {
     match record.finding() {
         Some(Finding::Capacity(c)) if c.lower.0 > 0.0 => Some(c.lower.0),
-        Some(Finding::Ims(ims)) => ims.doc.map(|doc| doc.requested.0),
+        Some(Finding::Ims(ims)) => ims.doc.map(|doc| doc.requested.0).filter(|rate| *rate > 0.0),
         _ => None,
     }
 }
 
 /// Two significant digits: a load is quoted in reports, and capacity isn't known better.
-fn whole(rate: f64) -> Rate {
-    let unit = 10f64.powf(rate.max(1.0).log10().floor() - 1.0);
-    Rate(((rate / unit).round() * unit).max(1.0))
+fn rounded(rate: f64) -> Rate {
+    let digits = 1 - rate.log10().floor() as i32;
+    let by = 10f64.powi(digits.abs());
+    // Whole numbers only: 17 times 0.1 is more than 1.7.
+    Rate(if digits >= 0 { (rate * by).round() / by } else { (rate / by).round() * by })
 }
 
 #[cfg(test)]
@@ -149,5 +151,24 @@ measure:
         assert_eq!((load(&late, native, 1), load(&late, vm, 1)), (Ok(510.0), Ok(40.0)));
         assert_eq!((load(&records, native, 4), load(&records, vm, 4)), (Ok(300.0), Ok(300.0)));
         assert!(load(&[], native, 3).is_err_and(|why| why.contains("is not known")));
+    }
+
+    #[test]
+    fn a_share_has_two_digits_however_low_the_capacity_is() {
+        let plan = vtax_plan::parse("t", PLAN.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e:?}"));
+        let native = &plan.cells[0];
+        for (capacity, share, expected) in [
+            (0.9, 0.5, 0.45),
+            (17.0, 0.1, 1.7),
+            (1.0, 0.05, 0.05),
+            (996.0, 1.0, 1_000.0),
+            (12_345.0, 0.5, 6_200.0),
+        ] {
+            let records = [found(native, "strict", capacity, Validity::Valid)];
+            for load in [Load::OwnCapacity(Share(share)), Load::LowestCapacity(Share(share))] {
+                let rate = offered(&plan, &records, (native, &plan.measures[1]), load);
+                assert_eq!(rate, Ok(Rate(expected)), "{share} of {capacity}");
+            }
+        }
     }
 }

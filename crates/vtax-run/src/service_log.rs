@@ -47,7 +47,10 @@ impl ServiceErrors {
     /// All in a line, where there are any.
     pub(crate) fn fact(&self) -> Option<String> {
         let first = self.first.as_ref()?;
-        Some(format!("{} error lines, the first: {first}", self.count))
+        Some(match self.count {
+            1 => format!("1 error line: {first}"),
+            count => format!("{count} error lines, the first: {first}"),
+        })
     }
 
     /// What to do about them, where that is known.
@@ -87,6 +90,8 @@ mod tests {
         assert_eq!((found.count, found.no_memory), (3, 1));
         let fact = found.fact().expect("there are some");
         assert_eq!(fact, "3 error lines, the first: 3(21) ERROR: tm [t_reply.c:1]: failed to do something");
+        let one = ServiceErrors::among(lines.into_iter().skip(1).take(1)).fact().expect("there is one");
+        assert_eq!(one, "1 error line: 3(21) ERROR: tm [t_reply.c:1]: failed to do something");
         let kind = ServiceKind::Kamailio(KamailioOptions {
             port: 5060,
             children: None,

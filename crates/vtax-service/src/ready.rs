@@ -5,7 +5,7 @@ mod http;
 mod left;
 mod sip;
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -143,9 +143,9 @@ fn connect(address: SocketAddr, until: Instant) -> Result<TcpStream, String> {
 }
 
 /// Why nothing can be connected to; where nothing listens, what the service has to do.
-fn no_connection(address: SocketAddr, error: &std::io::Error) -> String {
+fn no_connection(address: SocketAddr, error: &io::Error) -> String {
     let failed = format!("connecting to {address}: {error}");
-    if error.kind() != std::io::ErrorKind::ConnectionRefused {
+    if error.kind() != io::ErrorKind::ConnectionRefused {
         return failed;
     }
     format!(
@@ -156,9 +156,18 @@ fn no_connection(address: SocketAddr, error: &std::io::Error) -> String {
     )
 }
 
+/// Why a service that was reached wasn't heard: what the kernel says of a wait that is over tells nobody anything.
+fn unheard(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".to_owned(),
+        io::ErrorKind::UnexpectedEof => "it closed the connection without a whole answer".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 /// Sends `ask` and has what comes back judged, until that is enough.
 fn answer(address: SocketAddr, ask: &[u8], judge: Judge, until: Instant) -> Result<Option<String>, String> {
-    let failed = |e: std::io::Error| e.to_string();
+    let failed = |e: io::Error| unheard(&e);
     let mut stream = connect(address, until)?;
     stream.set_read_timeout(Some(left(until))).map_err(failed)?;
     stream.set_write_timeout(Some(left(until))).map_err(failed)?;
@@ -166,7 +175,7 @@ fn answer(address: SocketAddr, ask: &[u8], judge: Judge, until: Instant) -> Resu
     let (mut heard, mut buffer) = (Vec::new(), [0; 1024]);
     while heard.len() < LONGEST_ANSWER && Instant::now() < until {
         match stream.read(&mut buffer).map_err(failed)? {
-            0 => return Err("it closed the connection without a whole answer".to_owned()),
+            0 => return Err(unheard(&io::ErrorKind::UnexpectedEof.into())),
             n => heard.extend_from_slice(&buffer[..n]),
         }
         match judge(&heard) {
@@ -217,6 +226,21 @@ mod tests {
         assert!(told.contains(place), "{told}");
         let late = no_connection(address, &std::io::ErrorKind::TimedOut.into());
         assert!(!late.contains("nothing listens"), "{late}");
+    }
+
+    /// Its process may hang while the kernel still accepts for it.
+    #[test]
+    fn a_service_that_is_silent_is_told_so_without_the_kernels_words() {
+        let of = |kind: io::ErrorKind| unheard(&kind.into());
+        assert_eq!(of(io::ErrorKind::WouldBlock), "no answer in time");
+        assert_eq!(of(io::ErrorKind::TimedOut), "no answer in time");
+        assert_eq!(of(io::ErrorKind::UnexpectedEof), "it closed the connection without a whole answer");
+        assert_eq!(of(io::ErrorKind::ConnectionReset), "connection reset");
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
+        let address = silent.local_addr().expect("its address");
+        let until = Instant::now() + Duration::from_millis(500);
+        let told = answer(address, b"who", |_| Heard::Incomplete, until).expect_err("it is silent");
+        assert!(told == "no answer in time" || told == "it gave no whole answer", "{told}");
     }
 
     #[test]

@@ -10,7 +10,12 @@ use crate::options::Wire;
 /// MTU of a link that names none: containerlab's own default.
 pub const MTU: u32 = 9500;
 /// Where an image of FRR's has the list of its daemons.
-const DAEMONS: &str = "/etc/frr/daemons";
+pub const DAEMONS: &str = "/etc/frr/daemons";
+/// Characters of a daemon's name that an error shows.
+const LONGEST_SHOWN: usize = 40;
+
+/// What is in each file that is bound.
+pub type Texts = BTreeMap<Bind, String>;
 
 /// A file that was read and is sound as far as it can be told without its configuration files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,6 +51,19 @@ impl ClabNode {
         let last = self.image.rsplit('/').next().unwrap_or_default();
         let name = last.split(['@', ':']).next().unwrap_or_default();
         !self.bridge && (name == "frr" || name.starts_with("frr-"))
+    }
+
+    /// Whether a file can be put there.
+    ///
+    /// # Errors
+    ///
+    /// [`ClabError::Bind`] where it is no file of FRR's directory, or the node is no router.
+    pub fn takes(&self, bind: &Bind) -> Result<(), ClabError> {
+        let file = bind.to.strip_prefix("/etc/frr/").filter(|file| !file.contains('/'));
+        if self.is_router() && file.is_some_and(|file| !["", ".", ".."].contains(&file)) {
+            return Ok(());
+        }
+        Err(ClabError::Bind { node: self.name.clone(), to: bind.to.clone() })
     }
 }
 
@@ -101,7 +119,7 @@ pub enum ClabError {
 /// # Errors
 ///
 /// Where a node asks for what can't be done.
-pub fn blueprint(clab: &Clab, texts: &BTreeMap<Bind, String>) -> Result<Blueprint, ClabError> {
+pub fn blueprint(clab: &Clab, texts: &Texts) -> Result<Blueprint, ClabError> {
     let nodes = clab.nodes.iter().map(|node| build(node, texts)).collect::<Result<Vec<_>, _>>()?;
     let cables = clab.links.iter().map(cable).collect();
     Ok(Blueprint { nodes, cables, ..Blueprint::default() })
@@ -122,7 +140,12 @@ fn cable(link: &ClabLink) -> Cable {
     }
 }
 
-fn build(node: &ClabNode, texts: &BTreeMap<Bind, String>) -> Result<Node, ClabError> {
+/// What is built of a node; a file that isn't in `texts` is taken to be empty.
+///
+/// # Errors
+///
+/// Where the node asks for what can't be done.
+pub fn build(node: &ClabNode, texts: &Texts) -> Result<Node, ClabError> {
     let mut built = Node {
         name: node.name.clone(),
         kind: if node.bridge { NodeKind::Bridge } else { NodeKind::Host },
@@ -134,11 +157,7 @@ fn build(node: &ClabNode, texts: &BTreeMap<Bind, String>) -> Result<Node, ClabEr
         commands: node.exec.clone(),
     };
     for bind in &node.binds {
-        let refused = || ClabError::Bind { node: node.name.clone(), to: bind.to.clone() };
-        let file = bind.to.strip_prefix("/etc/frr/").filter(|file| !file.contains('/') && *file != "..");
-        if !node.is_router() || file.is_none_or(str::is_empty) {
-            return Err(refused());
-        }
+        node.takes(bind)?;
         let text = texts.get(bind).cloned().unwrap_or_default();
         built.files.push(File { path: bind.to.clone(), text });
     }
@@ -174,7 +193,11 @@ fn daemons(node: &str, text: &str) -> Result<Vec<Daemon>, ClabError> {
             Some(daemon) if found.contains(&daemon) => {}
             Some(daemon) => found.push(daemon),
             None if ["watchfrr", "mgmtd"].contains(&name) => {}
-            None => return Err(ClabError::Daemon { node: node.to_owned(), daemon: name.to_owned() }),
+            None => {
+                // The file may hold anything.
+                let daemon = name.chars().take(LONGEST_SHOWN).collect();
+                return Err(ClabError::Daemon { node: node.to_owned(), daemon });
+            }
         }
     }
     found.sort();
@@ -189,7 +212,7 @@ mod tests {
         Bind { from: format!("r/{file}"), to: format!("/etc/frr/{file}") }
     }
 
-    fn router() -> (Clab, BTreeMap<Bind, String>) {
+    fn router() -> (Clab, Texts) {
         let node = ClabNode {
             name: "router1".to_owned(),
             image: "quay.io/frrouting/frr:10.5.1".to_owned(),
@@ -225,6 +248,19 @@ mod tests {
         assert_eq!(built.nodes[0].kind, NodeKind::Router(daemons));
         assert!(!built.nodes[0].labels, "no line of its configuration has LDP");
         assert_eq!(built.nodes[0].files.len(), 2);
+    }
+
+    #[test]
+    fn only_files_of_frrs_directory_can_be_bound() {
+        let (clab, _) = router();
+        let router = &clab.nodes[0];
+        let host = ClabNode { image: "alpine".to_owned(), ..router.clone() };
+        let to = |to: &str| Bind { from: "x".to_owned(), to: to.to_owned() };
+        assert!(router.takes(&to("/etc/frr/vtysh.conf")).is_ok());
+        for place in ["/etc/frr/", "/etc/frr/.", "/etc/frr/..", "/etc/frr/a/b", "/etc/frr", "/etc/passwd"] {
+            assert!(router.takes(&to(place)).is_err(), "{place}");
+        }
+        assert!(host.takes(&to("/etc/frr/frr.conf")).is_err());
     }
 
     #[test]

@@ -42,11 +42,19 @@ pub(crate) fn too_little_memory(cell: &Cell, budget: &Budget) -> Option<String> 
             _ => return None,
         };
         let (takes, has) = (memory(options, more), cell.memory_of(environment, budget));
+        let more = match &environment.kind {
+            EnvironmentKind::Vm(_) => "memory (`budget.sut_memory`, or the `memory` of the `vm`)",
+            EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => "`budget.sut_memory`",
+        };
         (takes > has).then(|| {
             format!(
-                "`{}`: {} desktops of {} by {} pixels take about {takes} of memory, and `{}` has {has}: fewer `sessions`, or more \
-                 `budget.sut_memory`",
-                service.name, options.sessions, options.width, options.height, environment.name
+                "`{}`: {} desktops of {} by {} pixels take about {takes} of memory, and `{}` has {has}: fewer `sessions`, or \
+                 more {more}",
+                service.name,
+                options.sessions,
+                options.width,
+                options.height,
+                environment.name
             )
         })
     })
@@ -117,6 +125,11 @@ mod tests {
                  `sessions`, or more `budget.sut_memory`"
             )
         );
+        let in_vm = "vtax: 1\nname: t\nbaseline: vm\nenvironments: vm\nservices: {tigervnc: {sessions: 40}}\n\
+                     workload: {desktop: {}}\nmeasure: throughput\n";
+        let in_vm = crate::parse("t", in_vm.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let found = too_little_memory(&in_vm.cells[0], &in_vm.budget).unwrap_or_default();
+        assert!(found.ends_with("or the `memory` of the `vm`)"), "{found}");
         // As many of TigerVNC's fit, and those of x11vnc don't: the 4 MiB that each takes more were forgotten.
         assert_eq!((told("tigervnc", 17), told("x11vnc", 15)), (None, None));
         let found = told("x11vnc", 17).unwrap_or_default();

@@ -13,6 +13,9 @@ use super::{Misfit, WorkloadModel};
 use crate::assumptions::Assumptions;
 use crate::model::{EnvironmentKind, Measure, MeasureKind, Protocol, SipWorkload, Subscribers};
 
+/// What there is to measure with subscribers.
+const IMS_OR_LATENCY: &str = "measure `ims`, or `latency` at a rate";
+
 impl WorkloadModel for SipWorkload {
     fn protocol(&self) -> Protocol {
         Protocol::Sip
@@ -27,15 +30,15 @@ impl WorkloadModel for SipWorkload {
             }),
             MeasureKind::Throughput(_) => Err(Misfit {
                 why: "SIP subscribers don't wait for each other, so there is no closed loop to measure throughput in",
-                instead: "measure `ims`, or `latency` at a rate",
+                instead: IMS_OR_LATENCY,
             }),
             MeasureKind::Latency(latency) if latency.samples => Err(Misfit {
                 why: "a SIP workload keeps histograms and seconds, not every request",
                 instead: "leave `samples` out",
             }),
             MeasureKind::Latency(_) | MeasureKind::Ims(_) | MeasureKind::Failover(_) => Ok(()),
-            MeasureKind::Network(_) => Err(Misfit::NETWORK),
-            MeasureKind::Storage(_) => Err(Misfit::STORAGE),
+            MeasureKind::Network(_) => Err(Misfit { instead: IMS_OR_LATENCY, ..Misfit::NETWORK }),
+            MeasureKind::Storage(_) => Err(Misfit { instead: IMS_OR_LATENCY, ..Misfit::STORAGE }),
         }
     }
 

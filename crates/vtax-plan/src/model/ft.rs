@@ -26,7 +26,7 @@ pub struct FaultTolerance {
 }
 
 impl FaultTolerance {
-    /// Beats of 20 ms and patience for five of them: with fencing and take-over that stays below the
+    /// Beats of 25 ms and patience for four of them: with fencing and take-over that stays below the
     /// 200 ms after which TCP first repeats a packet (RFC 6298 as Linux does it).
     pub const HEARTBEAT: Nanos = Nanos::from_millis(25);
     /// See [`HEARTBEAT`](Self::HEARTBEAT).

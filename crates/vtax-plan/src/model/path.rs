@@ -177,7 +177,18 @@ impl PathKind {
             Self::Vxlan => 20 + 8 + 8 + 14,
             // IPv6, UDP and WireGuard's own (its paper, section 5.4.6), as wg-quick(8) reckons whatever carries it.
             Self::Wireguard => 40 + 8 + 32,
-            _ => 0,
+            Self::Direct
+            | Self::Bridge
+            | Self::Ovs(_)
+            | Self::Sdn(_)
+            | Self::Bridged(_)
+            | Self::VmVm(_)
+            | Self::Mininet(_)
+            | Self::Nic(_)
+            | Self::Routed(_)
+            | Self::Nat(_)
+            | Self::Shared(_)
+            | Self::Rootless(_) => 0,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::model::{
     Cell, Environment, EnvironmentKind, FailoverMeasure, Fault, FaultKind, FaultTolerance, FtMode, HostCards,
     LossyLink, Measure, MeasureKind, StopDaemon, Systems, TopologyFault,
 };
-use crate::raw::{FailoverRaw, FaultRaw, FaultToleranceRaw, PlanRaw, Technique};
+use crate::raw::{EnvironmentRaw, FailoverRaw, FaultRaw, FaultToleranceRaw, PlanRaw, Technique};
 use crate::source::{Span, Spanned};
 
 /// Between checkpoints, where the plan doesn't say.
@@ -116,7 +116,7 @@ fn options_of(raw: &FaultToleranceRaw, technique: Technique, report: &mut Report
         let (patience, beat) = (raw.patience.value, raw.heartbeat.value);
         report
             .error(raw.patience.span, format!("a patience of {patience} is over before two beats of {beat}"))
-            .help("hosts that live would be killed; five beats do well");
+            .help("hosts that live would be killed; four beats do well");
     }
     FaultTolerance {
         hosts: raw.hosts.value,
@@ -347,8 +347,49 @@ fn kind_of(item: &Item<FaultRaw>, report: &mut Report) -> Option<FaultKind> {
     Some(kind)
 }
 
-/// Refuses faults that fit no environment of the plan, and faults without a measure that they happen in.
+/// Refuses disks of protected virtual machines, and of those that are built like them: they have but the one that is replicated.
+fn check_own_disks(plan: &PlanRaw, cells: &[Cell], report: &mut Report) {
+    let given = |environment: &&Environment| match &environment.kind {
+        EnvironmentKind::Vm(vm) => vm.fault_tolerance.is_some() && vm.disk.is_some(),
+        EnvironmentKind::Native | EnvironmentKind::Container | EnvironmentKind::Uml => false,
+    };
+    if let Some(environment) = cells.iter().flat_map(Cell::environments).find(given) {
+        let written = plan.environments.iter().flat_map(|environments| &environments.value.items);
+        let mut disks = written.filter_map(|item| match &item.value {
+            EnvironmentRaw::Vm(vm) => vm.disk.as_ref().map(|disk| disk.span),
+            _ => None,
+        });
+        let span = disks.next().or(plan.systems.as_ref().map(|systems| systems.span)).unwrap_or_default();
+        report
+            .error(span, format!("{} that tests of storage could use", without_disk(environment)))
+            .help("leave `disk` out, or measure this virtual machine in a plan without `fault_tolerance`");
+    }
+    let served = |cell: &Cell| {
+        let mut systems = cell.environments().zip(cell.services());
+        let found =
+            systems.find(|(environment, service)| environment.kind.is_pair() && service.kind.serves_disk());
+        found.map(|(environment, service)| (without_disk(environment), service.name.clone()))
+    };
+    if let Some((why, service)) = cells.iter().find_map(served) {
+        let own = cells.iter().any(|cell| cell.service.kind.serves_disk());
+        let services = plan.services.as_ref().filter(|_| own).map(|services| services.span);
+        let span = services.or(plan.systems.as_ref().map(|systems| systems.span)).unwrap_or_default();
+        report.error(span, format!("{why} that `{service}` could serve from")).help("write `backend: files`");
+    }
+}
+
+/// Why a virtual machine of a plan with protected ones has no disk for what it serves.
+fn without_disk(environment: &Environment) -> String {
+    format!(
+        "`{}` is protected, or compared with protected ones, and has no disk of its own",
+        environment.name
+    )
+}
+
+/// Refuses faults that fit no environment of the plan, faults without a measure that they happen in, and disks that protected virtual
+/// machines don't have.
 pub(super) fn check(plan: &PlanRaw, cells: &[Cell], measures: &[Measure], report: &mut Report) {
+    check_own_disks(plan, cells, report);
     let failovers = measures.iter().any(|m| m.kind.is_failover());
     if let (Some(faults), false) = (&plan.faults, failovers) {
         report

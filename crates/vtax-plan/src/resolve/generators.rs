@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use vtax_units::counted;
+
 use crate::diagnose::Report;
-use crate::model::{ArrivalProcess, Cell, Measure, MeasureKind, Workload};
+use crate::model::{ArrivalProcess, Cell, Measure, MeasureKind, PathKind, Workload};
 use crate::source::Span;
 
 /// Reports what generators on hosts of their own can't do, each reason once.
@@ -19,6 +21,11 @@ pub(super) fn check(cells: &[Cell], measures: &[Measure], span: Span, report: &m
     }
 }
 
+/// Whether the generators of a cell are of the hosts that `vtax run --on` gives, and named nowhere in the plan.
+fn are_given(cell: &Cell) -> bool {
+    matches!(&cell.path.kind, PathKind::Nic(nic) if nic.given)
+}
+
 /// Why the load of a cell can't come from its generators, with the way out.
 fn of_cell(cell: &Cell) -> Option<(String, String)> {
     let count = cell.path.kind.generators().len();
@@ -27,17 +34,27 @@ fn of_cell(cell: &Cell) -> Option<(String, String)> {
         Ok(divided) => divided,
         Err(why) => {
             let word = cell.workload.model().protocol().workloads()[0];
+            let (who, instead) = match are_given(cell) {
+                true => (
+                    "hosts that make the load, and these can't make that",
+                    "name one `host` in place of `hosts`, and the load comes from this one",
+                ),
+                false => (
+                    "generators, which can't make the load",
+                    "leave `generators` out, and it comes from this host",
+                ),
+            };
             return Some((
-                format!("path `{path}` has generators, which can't make the load of `{word}`: {why}"),
-                "they make that of `http`, `redis`, `ftp`, and `sip` with a `scenario_file`; leave `generators` out, and it comes from \
-                 this host"
-                    .to_owned(),
+                format!("path `{path}` has {who} of `{word}`: {why}"),
+                format!(
+                    "they make that of `http`, `redis`, `ftp`, and `sip` with a `scenario_file`; {instead}"
+                ),
             ));
         }
     };
     if let Some((key, all)) = divided.into_iter().find(|(_, all)| *all < count as u64) {
         return Some((
-            format!("path `{path}` has {count} generators, and the workload {all} {key}"),
+            format!("path `{path}` has {}, and the workload {all} {key}", counted(count, "generator")),
             format!("each generator has one at least: `{key}: {count}`"),
         ));
     }
@@ -70,8 +87,14 @@ fn divided(workload: &Workload) -> Result<Vec<(&'static str, u64)>, &'static str
 fn of_measure(cell: &Cell, measure: &Measure) -> Option<(String, String)> {
     let (path, name) = (&cell.path.name, &measure.name);
     if matches!(measure.kind, MeasureKind::Failover(_)) {
-        let why = format!("path `{path}` has generators, and `{name}` tells times of this host from theirs");
-        return Some((why, "leave `generators` or this measure out".to_owned()));
+        let (who, help) = match are_given(cell) {
+            true => {
+                ("hosts that make the load", "name one `host` in place of `hosts`, or leave this measure out")
+            }
+            false => ("generators", "leave `generators` or this measure out"),
+        };
+        let why = format!("path `{path}` has {who}, and `{name}` tells times of this host from theirs");
+        return Some((why, help.to_owned()));
     }
     let several = cell.path.kind.generators().len() > 1;
     (several && measure.kind.arrivals() == Some(ArrivalProcess::Constant)).then(|| {

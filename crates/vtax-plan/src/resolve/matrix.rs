@@ -7,7 +7,9 @@ use crate::cards;
 use crate::diagnose::{Report, listed, nearest};
 use crate::family::ftp;
 use crate::family::storage::mounted::impossible;
-use crate::model::{Cell, Environment, EnvironmentKind, NetPath, PathKind, Service, Systems, Workload};
+use crate::model::{
+    Cell, Environment, EnvironmentKind, NetPath, PathKind, Service, Systems, VirtualSwitch, Workload,
+};
 use crate::raw::BaselineRaw;
 use crate::source::{Span, Spanned};
 
@@ -195,7 +197,7 @@ fn check_left(
     match left_out.iter().find(|left| Some(left.key) == missing) {
         Some(left) => {
             let text = format!("`{}` has nothing to be compared with", cell.id);
-            report.error(parts.baseline.span, text).help(format!("{}: {}", left.words(), left.way_out()));
+            report.error(parts.baseline.span, text).help(format!("{}; {}", left.words(), left.way_out()));
         }
         None => check_compared(cell, baseline, parts, report),
     }
@@ -247,7 +249,7 @@ impl<'a> LeftOut<'a> {
         if self.off_path {
             format!("`{environment}` can't be on `{path}`, as {why}")
         } else {
-            format!("`{service}` can't be in `{environment}`, as {why}")
+            format!("`{service}` in `{environment}` on `{path}` can't be measured: {why}")
         }
     }
 
@@ -260,7 +262,7 @@ impl<'a> LeftOut<'a> {
             )
         } else {
             "name a service that all are compared with, `baseline: {environment: ..., service: ...}`, or \
-             another environment"
+             another environment or path"
                 .to_owned()
         }
     }
@@ -270,13 +272,21 @@ impl<'a> LeftOut<'a> {
 fn check_paths(parts: &Parts<'_>, report: &mut Report) {
     let environments = || all(&parts.environments).map(|(_, e)| &e.value.kind);
     for named in &parts.paths {
-        let Some(kind) = named.variants.0.first().map(|v| &v.value.kind) else { continue };
-        if !parts.complete || environments().next().is_none() || environments().any(|e| kind.suits(e)) {
+        if !parts.complete || environments().next().is_none() {
             continue;
         }
-        let word = kind.word();
+        // What its `switch` is may decide.
+        let mut kinds = named.variants.0.iter().map(|v| &v.value.kind);
+        let Some(kind) = kinds.find(|kind| !environments().any(|e| kind.suits(e))) else { continue };
         // One that is protected makes pairs of all.
         let protected = environments().any(EnvironmentKind::is_pair);
+        let what = match kind {
+            // With the other switch they can be.
+            PathKind::Bridged(VirtualSwitch::Ovs) if protected => {
+                "`bridged` path with `switch: ovs`".to_owned()
+            }
+            kind => format!("`{}` path", kind.word()),
+        };
         let (why, way_out) = match kind {
             PathKind::Mininet(_) => ("its hosts are network namespaces", "add `native` to the environments"),
             PathKind::Shared(_) | PathKind::Rootless(_) | PathKind::Wireguard => (
@@ -296,7 +306,7 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
             _ => ("the service must be in a virtual machine", "add `vm` to the environments"),
         };
         report
-            .error(named.span, format!("no environment of this plan can be on a `{word}` path: {why}"))
+            .error(named.span, format!("no environment of this plan can be on a {what}: {why}"))
             .help(format!("{way_out}, or leave this path out"));
     }
 }

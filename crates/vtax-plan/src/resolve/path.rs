@@ -356,7 +356,7 @@ fn nic(raw: &NicRaw, span: Span, report: &mut Report) -> (String, Variants<NetPa
         report
             .error(
                 interface.span,
-                "`interface` is one of this host, from which no load comes where there are `generators`",
+                "`interface` is one of this host, from which no load comes where there are `generators` or `hosts`",
             )
             .help("leave one of the two out");
     }

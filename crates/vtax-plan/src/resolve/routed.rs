@@ -250,27 +250,27 @@ fn address(text: &Spanned<String>, report: &mut Report) -> Option<Ipv4Addr> {
     parsed
 }
 
-/// The two items of a list.
+/// The two items of a list, which is such as the example.
 fn pair<'a>(
     list: &'a Spanned<Many<String>>,
-    what: &str,
+    (what, example): (&str, &str),
     report: &mut Report,
 ) -> Option<[&'a Item<String>; 2]> {
     let items: Vec<&Item<String>> = list.value.items.iter().collect();
     let two = <[&Item<String>; 2]>::try_from(items).ok().filter(|_| list.value.complete);
     if two.is_none() && list.value.complete {
-        report.error(list.span, format!("a link has two {what}, such as `[a, b]`"));
+        report.error(list.span, format!("a link has two {what}, such as `{example}`"));
     }
     two
 }
 
 fn link(item: &Item<LinkRaw>, report: &mut Report) -> Option<CustomLink> {
     let raw = &item.value;
-    let between = pair(raw.between.as_ref()?, "routers", report)?.map(|item| item.value.clone());
+    let between = pair(raw.between.as_ref()?, ("routers", "[a, b]"), report)?.map(|item| item.value.clone());
     let addresses = match &raw.addresses {
         None => None,
         Some(list) => {
-            let [one, other] = pair(list, "addresses", report)?;
+            let [one, other] = pair(list, ("addresses", "[10.0.1.1/30, 10.0.1.2/30]"), report)?;
             Some([prefix(one, report)?, prefix(other, report)?])
         }
     };

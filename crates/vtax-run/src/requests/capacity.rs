@@ -5,7 +5,7 @@ use vtax_load::LoadResult;
 use vtax_load::search::{Ending, Search, SearchSpec, StepOutcome, StepVerdict};
 use vtax_plan::model::{CapacityMeasure, Limits};
 use vtax_store::record::{CapacityOutcome, CapacityStep, Finding, InvalidReason, Validity};
-use vtax_units::{Nanos, Rate, Share};
+use vtax_units::{Nanos, Rate, Share, counted};
 
 use super::generator::Generator;
 use super::patience;
@@ -91,7 +91,7 @@ impl Capacity<'_> {
     }
 }
 
-fn capacity_step(
+pub(super) fn capacity_step(
     measure: &CapacityMeasure,
     outcome: &StepOutcome,
     verdict: StepVerdict,
@@ -101,8 +101,12 @@ fn capacity_step(
     let reason = match verdict {
         StepVerdict::Passed => None,
         StepVerdict::GeneratorLimited => result.generator.limited.clone(),
+        StepVerdict::Failed if result.counts.intended == 0 => {
+            Some("no request was due in the step".to_owned())
+        }
         StepVerdict::Failed if outcome.loss.0 > limits.errors.0 => {
-            Some(format!("{} of the requests failed, more than {}", percent(outcome.loss), limits.errors))
+            let failed = percent_above(outcome.loss.0, limits.errors);
+            Some(format!("{failed} of the requests failed, more than {}", limits.errors))
         }
         StepVerdict::Failed => too_slow(limits, outcome, result.counts.waiting),
     };
@@ -122,17 +126,26 @@ pub(super) fn too_slow(limits: &Limits, outcome: &StepOutcome, waiting: u64) -> 
     let limited = [("95th", limits.p95, outcome.latency_p95), ("99th", limits.p99, outcome.latency_p99)];
     let mut limited = limited.into_iter().filter_map(|(name, limit, found)| Some((name, limit?, found)));
     limited.rfind(|(_, limit, found)| found > limit).map(|(name, limit, found)| {
-        let found = found.as_secs_f64() * 1e3;
+        // What is over by a little would look like the limit.
+        let is_fine = limit < Nanos::from_millis(1) || found.0 - limit.0 < 100_000;
+        let (found, digits) = (found.as_secs_f64() * 1e3, if is_fine { 3 } else { 1 });
         let more = match waiting {
             0 => String::new(),
-            waiting => format!("; {waiting} requests had no answer when the step was over"),
+            waiting => {
+                format!("; {} had no answer when the step was over", counted(waiting, "request"))
+            }
         };
-        format!("the {name} percentile of latency was {found:.1} ms, over the limit of {limit}{more}")
+        format!("the {name} percentile of latency was {found:.digits$} ms, over the limit of {limit}{more}")
     })
 }
 
-fn percent(share: Share) -> String {
-    format!("{:.2} %", share.0 * 100.0)
+/// A share that is over this limit, in percent: with as many digits as show that.
+pub(crate) fn percent_above(share: f64, limit: Share) -> String {
+    let (share, limit) = (share * 100.0, limit.0 * 100.0);
+    // The limit's own percentage may be off by its last bit.
+    let is_above = |text: &String| text.parse::<f64>().is_ok_and(|shown| shown > limit + 1e-9);
+    let shown = (2..6_usize).map(|digits| format!("{share:.digits$}")).find(is_above);
+    format!("{} %", shown.unwrap_or_else(|| format!("{share:.6}")))
 }
 
 fn judge_bracket(ending: Ending, lower: Option<Rate>, steps: &[CapacityStep]) -> Validity {

@@ -29,6 +29,7 @@ use members::with_members;
 use step::{LoadStep, Pace};
 use worth::{undisturbed, validity_under_faults};
 
+pub(crate) use capacity::percent_above;
 pub(crate) use worth::validity;
 
 /// Length of the intervals of a load while things break: a failover is over in three of them.

@@ -1,7 +1,7 @@
 //! Measurements with a generator that isn't there.
 
 use vtax_agent::AgentError;
-use vtax_load::search::SearchSpec;
+use vtax_load::search::{SearchSpec, StepOutcome, StepVerdict};
 use vtax_load::{Counts, GeneratorUse, LatencyHistogram, LoadAnswer, LoadResult, Model, RequestStep};
 use vtax_plan::model::{Cell, Limits, MeasureKind, Plan};
 use vtax_store::record::{Finding, InvalidReason, Validity};
@@ -140,6 +140,37 @@ fn a_step_that_is_too_slow_says_what_had_no_answer() {
     let why = super::capacity::too_slow(&limits, &outcome, result.counts.waiting).expect("it is");
     assert!(why.ends_with("over the limit of 3s; 30 requests had no answer when the step was over"), "{why}");
     assert!(!super::capacity::too_slow(&limits, &outcome, 0).expect("it is").contains("no answer"));
+    let one = super::capacity::too_slow(&limits, &outcome, 1).expect("it is");
+    assert!(one.ends_with("; 1 request had no answer when the step was over"), "{one}");
+}
+
+#[test]
+fn what_is_over_a_limit_by_a_little_doesnt_look_like_it() {
+    let too_slow = |limit, found| {
+        let limits = Limits { errors: Share(0.01), p99: Some(Nanos(limit)), p95: None };
+        let spec = SearchSpec::blind(Rate(1e6));
+        let outcome = spec.outcome(Rate(100.0), &vtax_load::merged(&[]));
+        let outcome = StepOutcome { latency_p99: Nanos(found), ..outcome };
+        super::capacity::too_slow(&limits, &outcome, 0).expect("it is")
+    };
+    assert!(too_slow(200_000, 234_000).contains("was 0.234 ms, over the limit of 200us"));
+    assert!(too_slow(50_000_000, 50_020_000).contains("was 50.020 ms, over the limit of 50ms"));
+    assert!(too_slow(50_000_000, 61_000_000).contains("was 61.0 ms, over the limit of 50ms"));
+    let above = super::percent_above;
+    assert_eq!([above(0.1727, Share(0.1)), above(0.07004, Share(0.07))], ["17.27 %", "7.004 %"]);
+    assert_eq!(above(1e-6, Share(0.0)), "0.0001 %");
+}
+
+/// At a rate this low a step may be over before the first request is due.
+#[test]
+fn a_step_without_a_request_is_told_as_that() {
+    let plan = plan("capacity");
+    let request = request(&plan, None, None);
+    let MeasureKind::Capacity(measure) = &request.measure.kind else { panic!("{:?}", request.measure) };
+    let result = vtax_load::merged(&[]);
+    let outcome = SearchSpec::blind(Rate(1e6)).outcome(Rate(0.5), &result);
+    let step = super::capacity::capacity_step(measure, &outcome, StepVerdict::Failed, &result);
+    assert_eq!(step.reason.as_deref(), Some("no request was due in the step"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde::Serialize;
 use vtax_plan::model::{ChapMode, LioOptions, NfsdOptions, TgtOptions};
 
 use super::entry::Entry;
-use super::tgt::{make_unit, unit};
+use super::tgt::make_units;
 use crate::documents::{make_directory, write_file};
 use crate::embedded::kernel::{Account, Export, Target};
 use crate::error::ServiceError;
@@ -46,12 +46,8 @@ impl Entry for Lio<'_> {
 
     fn recipes(&self, context: &EntryContext<'_>) -> Result<Vec<Recipe>, ServiceError> {
         let directory = context.served(self.0.backend)?;
-        let mut units = Vec::new();
-        for lun in 1..=self.0.luns {
-            let path = directory.join(unit(lun));
-            make_unit(&path, self.0.size.0).map_err(context.file("making", &path))?;
-            units.push(path);
-        }
+        let units = make_units(&directory, self.0.luns, self.0.size.0)
+            .map_err(context.file("making the units in", &directory))?;
         let account =
             |(name, secret): (&str, &str)| Account { name: name.to_owned(), secret: secret.to_owned() };
         let initiators = match self.0.initiators.as_slice() {

@@ -1,7 +1,9 @@
 //! tgt, an iSCSI target in user space. Every setting and its reason is in docs/storage.md.
 
 use std::fs::File;
-use std::path::Path;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use vtax_plan::model::{Backend, ChapMode, TgtOptions};
 
@@ -51,10 +53,8 @@ impl Entry for Tgt<'_> {
             Backend::Files => context.directory.to_owned(),
             Backend::Disk => context.served(Backend::Disk)?,
         };
-        for lun in 1..=self.0.luns {
-            let path = directory.join(unit(lun));
-            make_unit(&path, self.0.size.0).map_err(context.file("making", &path))?;
-        }
+        make_units(&directory, self.0.luns, self.0.size.0)
+            .map_err(context.file("making the units in", &directory))?;
         let portal = format!("portal={}", context.address);
         let command = [all_packages()[0].program, "-f", "--iscsi", &portal].map(str::to_owned).to_vec();
         let mut recipe = context.recipe(command, Condition::Port);
@@ -64,19 +64,32 @@ impl Entry for Tgt<'_> {
     }
 }
 
-pub(super) fn unit(lun: u32) -> String {
+fn unit(lun: u32) -> String {
     format!("unit-{lun}")
 }
 
-/// A sparse file: what is never written takes no space. One from an earlier start is kept.
-pub(super) fn make_unit(path: &Path, size: u64) -> std::io::Result<()> {
-    let free = rustix::fs::statvfs(path.parent().unwrap_or(path))?;
+/// Makes the files of a target's units, of so many bytes each, if all of them can be filled. They are sparse: what is never written takes
+/// no space. Those from an earlier start are kept.
+pub(super) fn make_units(directory: &Path, luns: u32, size: u64) -> io::Result<Vec<PathBuf>> {
+    let paths: Vec<PathBuf> = (1..=luns).map(|lun| directory.join(unit(lun))).collect();
+    let there =
+        paths.iter().map(|path| path.metadata().map_or(0, |there| there.blocks().saturating_mul(512)));
+    let needed = still_needed(size, there);
+    let free = rustix::fs::statvfs(directory)?;
     let free = free.f_bavail.saturating_mul(free.f_frsize);
-    if free < size {
-        let reason = format!("{size} bytes are needed, and {free} are free");
-        return Err(std::io::Error::new(std::io::ErrorKind::StorageFull, reason));
+    if free < needed {
+        let reason = format!("{needed} bytes are needed, and {free} are free");
+        return Err(io::Error::new(io::ErrorKind::StorageFull, reason));
     }
-    File::options().write(true).create(true).truncate(false).open(path)?.set_len(size)
+    for path in &paths {
+        File::options().write(true).create(true).truncate(false).open(path)?.set_len(size)?;
+    }
+    Ok(paths)
+}
+
+/// Bytes that are still needed for files of one size, of which each has so many already.
+fn still_needed(size: u64, there: impl Iterator<Item = u64>) -> u64 {
+    there.map(|there| size.saturating_sub(there)).fold(0, u64::saturating_add)
 }
 
 /// What tgt is told once it runs: the target, its units, who may use it.
@@ -135,6 +148,8 @@ fn setup(options: &TgtOptions, directory: &Path) -> Vec<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use vtax_units::Bytes;
 
     use super::*;
@@ -165,7 +180,34 @@ mod tests {
     #[test]
     fn a_unit_larger_than_what_is_free_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let error = make_unit(&directory.path().join("unit-1"), u64::MAX).unwrap_err();
+        let error = make_units(directory.path(), 1, u64::MAX).unwrap_err();
         assert!(error.to_string().contains("are free"), "{error}");
+    }
+
+    /// Each was compared with all that is free.
+    #[test]
+    fn units_that_fit_one_by_one_but_not_together_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let free = rustix::fs::statvfs(directory.path()).unwrap();
+        // Others may make room meanwhile, though not for as much as there is.
+        let size = free.f_bavail * free.f_frsize / 4 * 3;
+        let error = make_units(directory.path(), 3, size).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "none was begun");
+    }
+
+    #[test]
+    fn units_of_an_earlier_start_are_kept_and_what_they_have_is_not_needed_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let made = make_units(directory.path(), 1, 1 << 20).unwrap();
+        assert_eq!(made, [directory.path().join("unit-1")]);
+        std::fs::OpenOptions::new().write(true).open(&made[0]).unwrap().write_all(b"kept").unwrap();
+        let made = make_units(directory.path(), 2, 2 << 20).unwrap();
+        for path in &made {
+            assert_eq!(path.metadata().unwrap().len(), 2 << 20);
+        }
+        assert!(std::fs::read(&made[0]).unwrap().starts_with(b"kept"));
+        assert_eq!(still_needed(10, [0, 10, 4, 20].into_iter()), 16);
+        assert_eq!(still_needed(u64::MAX, [0, 0].into_iter()), u64::MAX);
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::http::parse_head;
 use super::left::left;
+use super::unheard;
 use crate::port::reach;
 
 /// A server that listens answers a request without an effect at once; one that doesn't is asked again.
@@ -19,7 +20,7 @@ pub(super) fn ready(address: SocketAddr, pid_file: &Path, until: Instant) -> Res
         return Err(format!("{} is not written", pid_file.display()));
     }
     let address = reach(address);
-    let failed = |e: std::io::Error| format!("OPTIONS to {address}: {e}");
+    let failed = |e: std::io::Error| format!("OPTIONS to {address}: {}", unheard(&e));
     let local: SocketAddr =
         SocketAddr::new(if address.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() }, 0);
     let socket = UdpSocket::bind(local).map_err(failed)?;
@@ -87,7 +88,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "1\n").expect("its own");
         let reason = ready(address, file.path(), until).expect_err("it is silent");
-        assert!(reason.starts_with("OPTIONS to "), "{reason}");
+        assert_eq!(reason, format!("OPTIONS to {address}: no answer in time"));
         let answering = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             let (_, from) = silent.recv_from(&mut buffer).expect("the first request");

@@ -14,3 +14,5 @@ pub const TRANSFERS: RangeInclusive<u32> = 1..=1_000_000;
 pub const WEIGHT: RangeInclusive<u32> = 0..=10_000;
 /// Sessions at once: each has two connections and what TLS remembers of them.
 pub const CLIENTS: RangeInclusive<u32> = 1..=20_000;
+/// Sessions at once that vtax's own server may be asked for, each of which is a thread there.
+pub const OWN_SESSIONS: u32 = 4096;

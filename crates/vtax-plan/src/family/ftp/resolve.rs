@@ -12,11 +12,11 @@ use super::raw::{Distribution, FtpServerRaw, FtpWorkloadRaw, Protect, Tls};
 use crate::decode::Many;
 use crate::diagnose::Report;
 use crate::family::storage::volume::Backend;
-use crate::model::{Service, ServiceKind, Workload};
+use crate::model::{Cell, Service, ServiceKind, Split, Workload};
 use crate::raw::WorkloadRaw;
 use crate::resolve::check::{LONGEST, check_port, count_in, counts_in, duration_in};
 use crate::resolve::variants::{Named, Variant, Variants, service};
-use crate::source::Spanned;
+use crate::source::{Span, Spanned};
 use crate::tls;
 
 /// More source addresses than any host is given for this.
@@ -35,6 +35,12 @@ pub(crate) fn server(
     let port = check_port(&raw.port, report);
     let backend = Backend::Files;
     let options = kind(FtpServerOptions { port, implicit: false, require_reuse: false, backend });
+    let insists = raw.require_reuse.value.items.iter().find(|item| item.value);
+    if let (ServiceKind::Ftp(_), Some(item)) = (&options, insists) {
+        report
+            .error(item.span, "`require_reuse` means nothing to vtax's own server, which takes data connections of any session")
+            .help("leave `require_reuse` out, or measure `vsftpd` or `proftpd`");
+    }
     let set = |service: &mut Service, change: &dyn Fn(&mut FtpServerOptions)| match &mut service.kind {
         ServiceKind::Ftp(options) | ServiceKind::Vsftpd(options) | ServiceKind::Proftpd(options) => {
             change(options);
@@ -243,6 +249,35 @@ pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], 
                 .help("write both `implicit: true` for the service and `tls: implicit` for the workload, or neither");
         }
     }
+}
+
+/// Reports more sessions at once than vtax's own server takes: it would refuse the others.
+pub(crate) fn check_cells(cells: &[Cell], span: Span, report: &mut Report) {
+    let most = limits::OWN_SESSIONS;
+    let Some((service, asked)) = cells.iter().flat_map(of_own_servers).find(|(_, asked)| *asked > most)
+    else {
+        return;
+    };
+    report
+        .error(span, format!("`{service}` serves {most} `clients` at once, and {asked} are to use it"))
+        .help("ask for fewer `clients`, or measure `vsftpd` or `proftpd`");
+}
+
+/// The services of a cell that are vtax's own servers, each with the sessions that it is asked for at once.
+fn of_own_servers(cell: &Cell) -> Vec<(&str, u32)> {
+    let count = match cell.systems.load {
+        Split::Total => cell.environment.count.max(1),
+        Split::Each => 1,
+    };
+    let beside = cell.systems.beside.iter().map(|beside| (&beside.service, &beside.workload, 1));
+    let all = std::iter::once((&cell.service, &cell.workload, count)).chain(beside);
+    let own = all.filter_map(|(service, workload, count)| match (&service.kind, workload) {
+        (ServiceKind::Ftp(_), Workload::Ftp(ftp)) => {
+            Some((service.name.as_str(), ftp.clients.div_ceil(count)))
+        }
+        _ => None,
+    });
+    own.collect()
 }
 
 /// Whether a server of FTP begins with TLS; `None`: it is no such server.

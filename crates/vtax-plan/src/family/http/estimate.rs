@@ -3,7 +3,7 @@
 use vtax_units::{Nanos, Rate};
 
 use crate::assumptions::searching;
-use crate::model::{Budget, Cell, EnvironmentKind, MeasureKind, ServiceKind, WebOptions, Workload};
+use crate::model::{Budget, Cell, EnvironmentKind, MeasureKind, ServiceKind, Split, WebOptions, Workload};
 
 /// Time of a measurement on a service of this capacity.
 pub(super) fn measuring(measure: &MeasureKind, capacity: Rate) -> Nanos {
@@ -30,7 +30,12 @@ pub(crate) fn waiting(cell: &Cell, budget: &Budget) -> Option<String> {
         EnvironmentKind::Vm(vm) => vm.vcpus.or(budget.sut_cpus),
         _ => budget.sut_cpus,
     };
-    let (name, connections) = (&cell.service.name, http.connections);
+    let name = &cell.service.name;
+    // Of several systems, those of the one that has the most.
+    let connections = match cell.systems.load {
+        Split::Total => http.connections.div_ceil(cell.environment.count.max(1)),
+        Split::Each => http.connections,
+    };
     let (most, server, others) = match &cell.service.kind {
         ServiceKind::Apache(web) => (
             web.most_held(cpus)?,

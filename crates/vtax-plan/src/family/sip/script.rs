@@ -5,10 +5,14 @@ pub(crate) mod raw;
 pub(crate) mod resolve;
 
 use vtax_units::Nanos;
+use vtax_wire::sipp::{Duration, Kind, Scenario};
 
 use crate::assumptions::{Assumptions, searching};
 use crate::family::{Misfit, WorkloadModel};
-use crate::model::{EnvironmentKind, MeasureKind, Protocol, ScriptWorkload, Subscribers};
+use crate::model::{EnvironmentKind, Measure, MeasureKind, Protocol, ScriptWorkload, Subscribers};
+
+/// What there is to measure with calls.
+const CAPACITY_OR_LATENCY: &str = "measure `capacity` or `latency`";
 
 impl WorkloadModel for ScriptWorkload {
     fn protocol(&self) -> Protocol {
@@ -23,8 +27,10 @@ impl WorkloadModel for ScriptWorkload {
             }),
             MeasureKind::Ims(_) => Err(Misfit {
                 why: "the IMS benchmark has scenarios of its own",
-                instead: "measure `capacity` or `latency`, or leave `scenario_file` out",
+                instead: "measure `capacity` or `latency`, or leave the scenario out",
             }),
+            MeasureKind::Network(_) => Err(Misfit { instead: CAPACITY_OR_LATENCY, ..Misfit::NETWORK }),
+            MeasureKind::Storage(_) => Err(Misfit { instead: CAPACITY_OR_LATENCY, ..Misfit::STORAGE }),
             other => Misfit::unless_of_requests(other),
         }
     }
@@ -58,5 +64,23 @@ impl WorkloadModel for ScriptWorkload {
 
     fn subscribers(&self) -> Option<&Subscribers> {
         self.subscribers.as_ref()
+    }
+
+    fn caution(&self, _measure: &Measure) -> Option<String> {
+        let may_be_silent = self.media.is_some() && self.pause == Nanos::ZERO;
+        (may_be_silent && self.pauses_as_the_plan_says()).then(|| {
+            "a `<pause/>` of the scenario has no length, and `pause` is 0s: calls of less than 200ms have no figures of sound; give \
+             `pause` the length of a call, such as `pause: 10s`"
+                .to_owned()
+        })
+    }
+}
+
+impl ScriptWorkload {
+    /// Whether a pause of the scenario is as long as `pause` says.
+    fn pauses_as_the_plan_says(&self) -> bool {
+        let scenario = Scenario::compile(self.scenario.text.as_bytes(), &self.keywords());
+        let usual = |kind: &Kind| matches!(kind, Kind::Pause(Duration::Default));
+        scenario.is_ok_and(|scenario| scenario.commands.iter().any(|command| usual(&command.kind)))
     }
 }

@@ -48,7 +48,7 @@ services! {
         /// How many of them initiators see, from the first on; without it, all.
         optional visible: u32,
         /// Size of each.
-        default size: Many<Bytes> = "256MiB",
+        default size: Many<Bytes> = "96MiB",
         /// Who proves itself at login: `none`, `one-way` (the initiator) or `mutual` (both).
         default chap: Many<ChapModeRaw> = "none",
         /// `true`: writes are acknowledged before they are in the unit's file for good; `false`: afterwards.

@@ -250,8 +250,8 @@ pub(crate) fn check_cells(cells: &[Cell], measures: &[Measure], span: Span, repo
                 return;
             }
         }
-        if let Some(why) = served::lacks_room(cell) {
-            report.error(span, why).help("give it a larger one, `disk: {size: ...}`, or write less");
+        if let Some((why, help)) = served::lacks_room(cell) {
+            report.error(span, why).help(help);
             return;
         }
         let name = if cell.environment.kind.is_pair() && !has_server {

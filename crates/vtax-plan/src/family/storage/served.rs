@@ -1,4 +1,4 @@
-//! Whether a server, or a virtual machine's disk, can hold and do what a workload asks for: every trial would fail otherwise.
+//! Whether a server, or a virtual machine's disk or memory, can hold and do what a workload asks for: every trial would fail otherwise.
 
 use vtax_units::Bytes;
 
@@ -7,7 +7,7 @@ use super::raw::StorageRaw;
 use crate::diagnose::Report;
 use crate::model::{
     Cell, EnvironmentKind, GaneshaBackend, GaneshaOptions, Protocol, Service, ServiceKind, StorageTest,
-    Workload,
+    VmOptions, Workload,
 };
 use crate::raw::WorkloadRaw;
 use crate::resolve::variants::{Named, Variants};
@@ -18,6 +18,9 @@ const FILE_SYSTEM: u64 = 24 << 20;
 const OF_DISK: u64 = 8 << 20;
 /// What the load leaves free of the disk that it runs on.
 const SPARE: u64 = 64 << 20;
+/// What units in a guest's memory can't have of the half that its `/run` is: its kernel isn't part of what is halved, and others'
+/// files are there as well.
+const OF_RUN: u64 = 32 << 20;
 
 /// Reports what the services can't do.
 pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
@@ -111,20 +114,57 @@ fn misfit_of_units(
     })
 }
 
-/// Why the disk of a cell's virtual machine can't hold what its workload writes; `None` where it can, and where there is none.
-pub(super) fn lacks_room(cell: &Cell) -> Option<String> {
+/// Why a cell's virtual machine can't hold what its service has, or its workload writes, and what to write instead; `None` where it
+/// can, and where there is none.
+pub(super) fn lacks_room(cell: &Cell) -> Option<(String, &'static str)> {
     let EnvironmentKind::Vm(vm) = &cell.environment.kind else { return None };
+    let on_disk =
+        || Some((lacks_disk(cell, vm)?, "give it a larger one, `disk: {size: ...}`, or write less"));
+    lacks_memory(cell, vm).or_else(on_disk)
+}
+
+/// Bytes of all units of a target; `None` where a service is none.
+fn units_held(kind: &ServiceKind) -> Option<u64> {
+    let (luns, size) = match kind {
+        ServiceKind::Tgt(options) => (options.luns, options.size),
+        ServiceKind::Lio(options) => (options.luns, options.size),
+        _ => return None,
+    };
+    Some(size.0.saturating_mul(luns.into()))
+}
+
+/// Why a guest's memory has no room for units that are on no disk.
+fn lacks_memory(cell: &Cell, vm: &VmOptions) -> Option<(String, &'static str)> {
+    let held = units_held(&cell.service.kind).filter(|_| !cell.service.kind.serves_disk())?;
+    let room = (vm.memory.0 / 2).saturating_sub(OF_RUN);
+    (held > room).then(|| {
+        let (held, room) = (Bytes(held), Bytes(room));
+        let why = format!(
+            "the units of `{}` need {held} of the memory of `{}`, which has {room} for them: half of its {}, less {}",
+            cell.service.name,
+            cell.environment.name,
+            vm.memory,
+            Bytes(OF_RUN)
+        );
+        let help = match cell.environment.kind.is_pair() {
+            true => "raise `budget.sut_memory` or the `memory` of the `vm`, or write a smaller `size`",
+            false => "raise `budget.sut_memory` or the `memory` of the `vm`, write a smaller `size`, or `backend: disk`",
+        };
+        (why, help)
+    })
+}
+
+/// Why the disk of a virtual machine can't hold what is served from it or written to it.
+fn lacks_disk(cell: &Cell, vm: &VmOptions) -> Option<String> {
     let size = vm.disk.unwrap_or_default().size;
-    let held = |test: &StorageTest| {
+    let of_files = |test: &StorageTest| {
         let each = if test.operation.of_names() { u64::from(test.shape.files) } else { 1 };
         test.shape.file.0.saturating_mul(each).saturating_mul(test.shape.processes.into())
     };
-    let files = || cell.workload.model().storage_tests().iter().map(held).max();
+    let files = || cell.workload.model().storage_tests().iter().map(of_files).max();
     let held = match &cell.service.kind {
-        ServiceKind::Tgt(options) => options.size.0.saturating_mul(options.luns.into()),
-        ServiceKind::Lio(options) => options.size.0.saturating_mul(options.luns.into()),
         ServiceKind::Disk(_) => files()?.saturating_add(SPARE),
-        _ => files()?,
+        kind => units_held(kind).or_else(files)?,
     };
     let on_disk = cell.service.kind.serves_disk() || matches!(cell.service.kind, ServiceKind::Disk(_));
     let needed = held.saturating_add(held / 16).saturating_add(OF_DISK);

@@ -66,7 +66,7 @@ services! {
         /// Logical units of the target, numbered from 1.
         default luns: Many<u32> = "1",
         /// Size of each, in a file of the run's scratch space.
-        default size: Many<Bytes> = "256MiB",
+        default size: Many<Bytes> = "96MiB",
         /// Who proves itself at login: `none`, `one-way` (the initiator) or `mutual` (both).
         default chap: Many<ChapModeRaw> = "none",
         /// `true`: writes are acknowledged before they are in the unit's file for good; `false`: afterwards.

@@ -18,6 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustls::ServerConfig;
+use vtax_plan::model::ftp_limits;
 use vtax_sys::sched::raise_open_files;
 
 /// A certificate and its key.
@@ -25,8 +26,9 @@ pub use super::certificate::ServerCertificate as FtpCertificate;
 use super::server::ServeError;
 use session::Session;
 
-/// Sessions at once; one more is refused.
-pub const SESSIONS_MAX: usize = 4096;
+/// Sessions at once; one more is refused. There are twice those that a plan may ask for: one that ends is still counted when its
+/// client is back.
+pub const SESSIONS_MAX: usize = 2 * ftp_limits::OWN_SESSIONS as usize;
 /// Descriptors of a session: its connections, and the file that is moved.
 const SESSION_DESCRIPTORS: u64 = 4;
 /// A session calls a few functions deep, and its buffers are elsewhere.

@@ -99,14 +99,14 @@ pub(crate) const fn is_false(value: &bool) -> bool {
 }
 
 impl ScriptWorkload {
+    /// The keywords with which its scenario is compiled, and what they stand for; of what is known only in a run, an example.
+    pub(crate) fn keywords(&self) -> Vec<(String, String)> {
+        let callee = self.callees.then(|| ("callee".to_owned(), "127.0.0.1:5060".to_owned()));
+        self.keys.iter().cloned().chain(callee).collect()
+    }
+
     /// Bytes of its texts.
     pub(crate) fn text_bytes(&self) -> usize {
         self.scenario.text.len() + self.injections.iter().map(|file| file.text.len()).sum::<usize>()
-    }
-
-    /// Whether it is made of files beside the plan.
-    #[must_use]
-    pub fn has_files(&self) -> bool {
-        !self.scenario.name.is_empty() || !self.injections.is_empty()
     }
 }

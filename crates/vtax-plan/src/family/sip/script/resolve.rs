@@ -145,10 +145,7 @@ fn with_scenarios(
     script: ScriptWorkload,
     report: &mut Report,
 ) -> Variants<ScriptWorkload> {
-    let mut keys = script.keys.clone();
-    if script.callees {
-        keys.push(("callee".to_owned(), "127.0.0.1:5060".to_owned()));
-    }
+    let keys = script.keywords();
     let given = Given { injections: &script.injections, keys: &keys, answers: false };
     let inline = match (&raw.scenario_file, &raw.scenario) {
         (Some(_), Some(inline)) => {
@@ -236,9 +233,11 @@ fn check(file: &ScriptFile, given: &Given<'_>, span: Span, report: &mut Report) 
         let found = given.injections.iter().find(|own| own.base() == name || name.is_empty());
         let Some(injection) = found else {
             let which = if name.is_empty() { String::new() } else { format!(" `{}`", shorten(&name)) };
-            report
-                .error(span, format!("a field of the scenario needs an injection file{which}"))
-                .help("name it in `injection_files`");
+            let help = match given.answers {
+                true => "`uas` has no injection files: leave `[fieldN]` out of its scenario",
+                false => "name it in `injection_files`",
+            };
+            report.error(span, format!("a field of the scenario needs an injection file{which}")).help(help);
             continue;
         };
         if let Err(error) = Injection::read(injection.text.as_bytes(), &mut scenario.names, given.keys) {
@@ -314,6 +313,17 @@ pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], 
                     "must know who may register",
                     "give the workload `subscribers`, as many as there are, or how many with their identities; a server that \
                      answers any call is the service `uas`",
+                )
+            }
+            // With a relay of sound it has a rule for calls to `[callee]`, which is an address that nobody has registered.
+            (SipRaw::Script(raw), ServiceKind::Kamailio(kamailio))
+                if kamailio.media_relay.is_some()
+                    && raw.callees.value
+                    && raw.addresses.value.items.iter().any(|item| item.value > 1) =>
+            {
+                (
+                    "lets calls through only to the address that they come from, and `callees` are at the first of several `addresses`",
+                    "leave `addresses` out: calls then come from the callees' own",
                 )
             }
             _ => continue,
