@@ -15,7 +15,7 @@ use crate::session::{Attended, Outcome, attend};
 use crate::start::start_agent;
 use crate::state::{HostRecord, HostState};
 
-/// Stacks of threads that mostly wait; a thousand hosts have three thousand threads.
+/// Stacks of threads that mostly wait; a thousand hosts have four thousand threads.
 const STACK: usize = 512 << 10;
 
 /// Hosts that vtax is copied to and started on at the same time: each takes a login, and what is copied shares one line.

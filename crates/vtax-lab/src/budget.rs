@@ -33,7 +33,7 @@ pub fn allocate(allowed: &CpuSet, budget: &Budget, siblings: impl Fn(usize) -> C
     let total = allowed.len();
     if total <= 1 {
         notes.push(
-            "this host has one CPU: system under test and load generator share it, so neither's figures \
+            "vtax may use one CPU: system under test and load generator share it, so neither's figures \
              are its own"
                 .to_owned(),
         );
@@ -43,7 +43,7 @@ pub fn allocate(allowed: &CpuSet, budget: &Budget, siblings: impl Fn(usize) -> C
     let sut_count = wanted.min(total - 1);
     if sut_count < wanted {
         notes.push(format!(
-            "the plan gives the system under test {wanted} CPUs; this host has {total}, so it gets \
+            "the plan gives the system under test {wanted} CPUs; vtax may use {total}, so it gets \
              {sut_count} and the generator the rest"
         ));
     }
@@ -231,12 +231,15 @@ mod tests {
     fn one_cpu_is_shared_and_said_so() {
         let a = allocate(&set("3"), &budget(Some(2), Some(2)), alone);
         assert_eq!((&a.sut, &a.client, a.notes.len()), (&set("3"), &set("3"), 1));
+        // The host may have more, of which an affinity leaves it one.
+        assert!(a.notes[0].starts_with("vtax may use one CPU"), "{:?}", a.notes);
     }
 
     #[test]
     fn too_much_is_cut_and_said_so() {
         let a = allocate(&set("0-3"), &budget(Some(8), Some(2)), alone);
         assert_eq!((&a.sut, &a.client, a.notes.len()), (&set("1-3"), &set("0"), 2));
+        assert!(a.notes[0].contains("vtax may use 4, so it gets 3"), "{:?}", a.notes);
     }
 
     #[test]

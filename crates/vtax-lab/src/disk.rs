@@ -28,6 +28,9 @@ const SPARE: u64 = 256 << 20;
 /// What the kernel calls a file system in memory (`TMPFS_MAGIC` of `include/uapi/linux/magic.h`).
 const TMPFS: i64 = 0x0102_1994;
 
+/// What the file of a guest's disk is told as.
+pub(crate) const A_DISK: &str = "a disk";
+
 /// A node's disk; removed when dropped.
 #[derive(Debug)]
 pub struct Disk {
@@ -53,8 +56,8 @@ impl Disk {
         Ok(Self { inside, locked: Some(locked), image: None })
     }
 
-    /// The file of a guest's disk.
-    pub(crate) fn image(spec: &DiskSpec) -> Result<Self> {
+    /// The file of a guest's disk, or of something else that is told as `what`.
+    pub(crate) fn image(spec: &DiskSpec, what: &str) -> Result<Self> {
         let locked = locked(&spec.directory)?;
         let (files, each) = spec.shape.files();
         let room = rustix::fs::statvfs(locked.path()).on("look for free space in", locked.path())?;
@@ -62,7 +65,8 @@ impl Disk {
         let free = room.f_bavail * room.f_frsize;
         if needed > free {
             let reason = format!(
-                "a disk of {} needs {} there, {} are free",
+                "{what} of {} needs {} there, {} are free: free some, or set VTAX_CACHE, or a disk's own `directory`, \
+                 to a directory with more room",
                 spec.shape.size,
                 Bytes(needed),
                 Bytes(free)
@@ -84,7 +88,8 @@ impl Disk {
     /// A file of this size without a name, to hold a guest's memory: what a limit leaves no room for is written to it.
     pub(crate) fn of_memory(directory: &Path, size: Bytes) -> Result<OwnedFd> {
         let shape = VirtualDisk { size, ..VirtualDisk::default() };
-        let disk = Self::image(&DiskSpec { directory: directory.to_owned(), shape })?;
+        let spec = DiskSpec { directory: directory.to_owned(), shape };
+        let disk = Self::image(&spec, "a file for a guest's memory")?;
         let kind = rustix::fs::statfs(directory).on("look at the file system of", directory)?;
         if kind.f_type == TMPFS {
             let reason =
@@ -254,7 +259,7 @@ mod tests {
     #[test]
     fn a_guests_disk_has_no_name_and_what_of_it_is_cached_is_known() {
         let parent = tempfile::tempdir().unwrap();
-        let disk = Disk::image(&spec(parent.path())).unwrap();
+        let disk = Disk::image(&spec(parent.path()), A_DISK).unwrap();
         assert_eq!(parent.path().read_dir().unwrap().count(), 0);
         let (_, allocated) = disk.host_cached().unwrap();
         assert!(allocated >= 64 << 20, "{allocated}");
@@ -262,14 +267,17 @@ mod tests {
         assert_eq!(disk.words(), "64MiB virtio raw, full, cache none, aio threads");
         let raid5 = Some(Raid5 { members: 4, degraded: true });
         let shape = VirtualDisk { raid5, size: Bytes::from_mib(64), ..VirtualDisk::default() };
-        let raid = Disk::image(&DiskSpec { shape, ..spec(parent.path()) }).unwrap();
+        let raid = Disk::image(&DiskSpec { shape, ..spec(parent.path()) }, A_DISK).unwrap();
         let for_guest = raid.for_guest().unwrap();
         assert_eq!((for_guest.files.len(), for_guest.raid5), (3, Some(4)));
         let (_, allocated) = raid.host_cached().unwrap();
         assert!(allocated >= 64 << 20, "three shares of a third each: {allocated}");
         assert!(raid.words().ends_with("one of which is missing"), "{}", raid.words());
         let large = VirtualDisk { size: Bytes(1 << 40), ..VirtualDisk::default() };
-        let error = Disk::image(&DiskSpec { shape: large, ..spec(parent.path()) }).unwrap_err();
-        assert!(error.to_string().contains("are free"), "{error}");
+        let error = Disk::image(&DiskSpec { shape: large, ..spec(parent.path()) }, A_DISK).unwrap_err();
+        assert!(error.to_string().contains("a disk of 1024GiB needs "), "{error}");
+        assert!(error.to_string().contains("are free: free some, or set VTAX_CACHE"), "{error}");
+        let error = Disk::of_memory(parent.path(), Bytes(1 << 40)).unwrap_err();
+        assert!(error.to_string().contains("a file for a guest's memory of 1024GiB needs "), "{error}");
     }
 }

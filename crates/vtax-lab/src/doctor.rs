@@ -89,7 +89,7 @@ fn cpus() -> Check {
         Ok(cpus) if cpus.len() < 2 => Check::degraded(
             name,
             format!("CPU {cpus}: load generator and system under test share it"),
-            "give this host a second CPU",
+            "let vtax use a second CPU",
         ),
         Ok(cpus) => {
             let found = format!("{} may be used: {cpus}", cpus.len());

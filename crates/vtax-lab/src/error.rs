@@ -63,6 +63,8 @@ pub enum LabError {
     UmlUnusable {
         /// What its kernel printed, or what it didn't do in time.
         reason: String,
+        /// Whether its kernel came as far as to panic, which is a matter of the CPU.
+        panicked: bool,
     },
     /// No OCI runtime works here.
     #[error("containers can't be run here: {reason}; {fix}")]

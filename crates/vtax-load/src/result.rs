@@ -301,18 +301,17 @@ impl Counts {
         if let [(class, all)] = causes[..] {
             return Some(self.all_alike(class, all));
         }
-        let causes: Vec<String> =
-            causes.iter().map(|(c, n)| format!("{n} {}", c.replace('-', " "))).collect();
+        let causes: Vec<String> = causes.iter().map(|(c, n)| format!("{n} {}", in_words(c))).collect();
         Some(format!("none of {n} requests succeeded: {}", causes.join(", ")))
     }
 
     /// What it means that all requests ended in one way.
     fn all_alike(&self, class: &str, n: u64) -> String {
+        if n == 1 {
+            return self.only_one(class);
+        }
         match (class, self.failed_status) {
-            ("status", Some(status @ 500..)) => {
-                format!("all {n} answers were {status}: is the service in order?")
-            }
-            ("status", Some(status)) => format!("all {n} answers were {status}: is the target right?"),
+            ("status", Some(status)) => format!("all {n} answers were {status}: {}", question(status)),
             ("status", None) => format!("all {n} answers were errors"),
             ("refused", _) => format!("all {n} connections were refused: does a server listen there?"),
             ("client-timeout", _) => format!("none of {n} requests was answered in time"),
@@ -325,10 +324,41 @@ impl Counts {
         }
     }
 
+    /// What it means that the only request ended so.
+    fn only_one(&self, class: &str) -> String {
+        match (class, self.failed_status) {
+            ("status", Some(status)) => format!("the only answer was {status}: {}", question(status)),
+            ("status", None) => "the only answer was an error".to_owned(),
+            ("refused", _) => "the only connection was refused: does a server listen there?".to_owned(),
+            ("client-timeout", _) => "the only request wasn't answered in time".to_owned(),
+            ("reset", _) => "the connection was closed under the only request".to_owned(),
+            ("protocol", _) => "the only answer was of another protocol".to_owned(),
+            ("missed", _) => "the only request found no connection in time".to_owned(),
+            ("unexpected", _) => "the only answer wasn't what is expected".to_owned(),
+            ("unfinished", _) => "the only request wasn't answered before the end".to_owned(),
+            _ => format!("the only request failed: {}", class.replace('-', " ")),
+        }
+    }
+
     /// The share of intended starts that did not end in a successful answer, 0 to 1.
     #[must_use]
     pub fn loss(&self) -> f64 {
         if self.intended == 0 { 0.0 } else { 1.0 - self.ok as f64 / self.intended as f64 }
+    }
+}
+
+/// What a status that all answers have makes one ask.
+const fn question(status: u16) -> &'static str {
+    if status >= 500 { "is the service in order?" } else { "is the target right?" }
+}
+
+/// What became of requests of a class, behind their number.
+fn in_words(class: &str) -> String {
+    match class {
+        "status" => "answered with errors".to_owned(),
+        "other" => "failed otherwise".to_owned(),
+        "unexpected" => "answered otherwise than expected".to_owned(),
+        _ => class.replace('-', " "),
     }
 }
 
@@ -457,6 +487,14 @@ mod tests {
         assert_eq!(told(&counts), "all 9 connections were refused: does a server listen there?");
         let counts = Counts { intended: 12, missed: 3, ..counts };
         assert_eq!(told(&counts), "none of 12 requests succeeded: 9 refused, 3 missed");
+        let errors = Errors { status: 5, other: 3, unexpected: 2, client_timeout: 1, ..Errors::default() };
+        let mixed = Counts { intended: 11, sent: 11, errors, ..Counts::default() };
+        let words = "5 answered with errors, 3 failed otherwise, 2 answered otherwise than expected, 1 client timeout";
+        assert_eq!(told(&mixed), format!("none of 11 requests succeeded: {words}"));
+        assert_eq!(told(&of(&[(1, 503)])), "the only answer was 503: is the service in order?");
+        assert_eq!(told(&of(&[(1, 404)])), "the only answer was 404: is the target right?");
+        let one = Counts { intended: 1, missed: 1, ..Counts::default() };
+        assert_eq!(told(&one), "the only request found no connection in time");
         assert_eq!(Counts { ok: 1, ..counts }.nothing_succeeded(), None);
     }
 

@@ -275,6 +275,28 @@ fn the_kernel_answers_pings() {
     }
 }
 
+/// Without a socket for it, or without a way, as a broadcast has none: there is no server of vtax's to be started.
+#[test]
+fn pings_without_a_way_are_not_told_to_start_a_server() {
+    let nowhere = spec("255.255.255.255:5202".parse().unwrap(), NetworkTestKind::Ping(pings(Probe::Icmp)));
+    let error = run(&nowhere, &Control::new(), &|_| {}).unwrap_err().to_string();
+    assert!(!error.contains("--server"), "{error}");
+    let way = "find a way to 255.255.255.255 (is its address right, and is there a route to it?)";
+    assert!(error == way || error.contains("ping_group_range"), "{error}");
+}
+
+#[test]
+fn times_are_refused_in_units_of_time() {
+    let address = "127.0.0.1:1".parse().unwrap();
+    let good = spec(address, NetworkTestKind::Ping(pings(Probe::Udp)));
+    good.check().unwrap();
+    let error = NetworkSpec { duration: Nanos::ZERO, ..good.clone() }.check().unwrap_err().to_string();
+    assert_eq!(error, "duration: 0s is not between 1ms and 86400s");
+    let timeout = PingTest { timeout: Nanos::from_secs(61), ..pings(Probe::Udp) };
+    let error = NetworkSpec { test: NetworkTestKind::Ping(timeout), ..good }.check().unwrap_err().to_string();
+    assert_eq!(error, "timeout: 61s is not between 1ms and 60s");
+}
+
 #[test]
 fn probes_to_nobody_are_lost() {
     let server = Server::start();

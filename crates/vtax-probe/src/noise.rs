@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use vtax_units::{CpuSet, Nanos};
+use vtax_units::{CpuSet, Nanos, counted};
 
 use crate::delta::{self, Interval};
 use crate::error::ProbeError;
@@ -314,10 +314,11 @@ fn reasons(found: &Disturbance) -> Vec<String> {
         reasons.push(format!("other processes used {} of the SUT's CPUs", percent(found.foreign)));
     }
     if found.swapped_pages > 0 {
-        reasons.push(format!("the host swapped {} pages", found.swapped_pages));
+        reasons.push(format!("the host swapped {}", counted(found.swapped_pages, "page")));
     }
     if found.throttles > 0 {
-        reasons.push(format!("the SUT's CPUs were throttled {} times for heat", found.throttles));
+        let times = counted(found.throttles, "time");
+        reasons.push(format!("the SUT's CPUs were throttled {times} for heat"));
     }
     if found.frequency_drop > FREQUENCY_DROP {
         reasons.push(format!("the clock of the SUT's CPUs fell by {}", percent(found.frequency_drop)));
@@ -327,4 +328,18 @@ fn reasons(found: &Disturbance) -> Vec<String> {
         reasons.push(format!("tasks waited {} of the time for memory ({whose})", percent(found.memory_wait)));
     }
     reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_alone_has_no_plural() {
+        let found = Disturbance { swapped_pages: 1, throttles: 1, ..Disturbance::default() };
+        let told = ["the host swapped 1 page", "the SUT's CPUs were throttled 1 time for heat"];
+        assert_eq!(reasons(&found), told);
+        let found = Disturbance { swapped_pages: 2, ..Disturbance::default() };
+        assert_eq!(reasons(&found), ["the host swapped 2 pages"]);
+    }
 }

@@ -48,6 +48,29 @@ pub(crate) fn explain(stage: &'static str, source: io::Error) -> SysError {
 }
 
 fn reason_and_fix(error: &io::Error) -> (String, String) {
+    let (reason, fix) = closed_lock(error);
+    let is_root = rustix::process::geteuid().is_root();
+    (reason, if is_root { for_root(&fix).to_owned() } else { fix })
+}
+
+/// A way out for who is root already.
+fn for_root(fix: &str) -> &str {
+    let fix = fix.strip_suffix(", or run as root").unwrap_or(fix);
+    fix.strip_prefix("run as root, or ").unwrap_or(fix)
+}
+
+/// The filter that containers have. The host's AppArmor may refuse too what the filter allows then.
+fn seccomp_filter(restricts_apparmor: bool) -> (String, String) {
+    let mut fix = "start the container with `--privileged`, or with `--security-opt seccomp=unconfined \
+                   --security-opt apparmor=unconfined`"
+        .to_owned();
+    if restricts_apparmor {
+        fix += "; if that isn't enough, on the host `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` too";
+    }
+    ("a seccomp filter forbids it, as in a container".to_owned(), fix)
+}
+
+fn closed_lock(error: &io::Error) -> (String, String) {
     let pair = |reason: &str, fix: &str| (reason.to_owned(), fix.to_owned());
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EUSERS) => {
@@ -77,18 +100,16 @@ fn reason_and_fix(error: &io::Error) -> (String, String) {
             "allow it with `sudo sysctl user.max_user_namespaces=15000`, or run as root",
         );
     }
-    if sysctl("kernel/apparmor_restrict_unprivileged_userns").is_some_and(|v| v != 0) {
+    // Containers see the host's sysctl, but it is their filter that refuses first.
+    let restricts_apparmor = sysctl("kernel/apparmor_restrict_unprivileged_userns").is_some_and(|v| v != 0);
+    if has_seccomp_filter() {
+        return seccomp_filter(restricts_apparmor);
+    }
+    if restricts_apparmor {
         return pair(
             "AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1)",
             "allow it with `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` or a profile \
              for vtax (docs/privileges.md), or run as root",
-        );
-    }
-    if has_seccomp_filter() {
-        return pair(
-            "a seccomp filter forbids it, as in a container",
-            "start the container with `--privileged`, or with `--security-opt seccomp=unconfined \
-             --security-opt apparmor=unconfined`",
         );
     }
     if is_root_without_setfcap(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
@@ -123,6 +144,22 @@ mod tests {
         assert!(!seen(&["/", "/proc"]));
         // Nothing is known where /proc isn't there.
         assert!(!seen(&[]));
+    }
+
+    #[test]
+    fn a_containers_filter_is_opened_before_the_hosts_rule() {
+        let (reason, fix) = seccomp_filter(false);
+        assert!(reason.contains("seccomp") && fix.ends_with("apparmor=unconfined`"), "{reason}: {fix}");
+        let (reason, fix) = seccomp_filter(true);
+        assert!(!reason.contains("AppArmor"), "{reason}");
+        assert!(fix.starts_with("start the container") && fix.contains("userns=0` too"), "{fix}");
+    }
+
+    #[test]
+    fn root_is_not_told_to_run_as_root() {
+        assert_eq!(for_root("raise it, or run as root"), "raise it");
+        assert_eq!(for_root("run as root, or see more"), "see more");
+        assert_eq!(for_root("try again"), "try again");
     }
 
     #[test]

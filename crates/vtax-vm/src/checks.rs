@@ -101,8 +101,16 @@ fn vhost(device: &Path) -> Check {
         Ok(()) => Check::ok(NAME, "the host's kernel can move packets of KVM guests"),
         Err(e) => {
             let found = format!("{}: {e}; QEMU moves the packets itself", device.display());
-            Check::degraded(NAME, found, "sudo modprobe vhost_net (matters with KVM only)")
+            Check::degraded(NAME, found, way_to_vhost(e.kind()))
         }
+    }
+}
+
+/// What would let QEMU open vhost-net, by what failed: a module that is loaded needs no loading.
+const fn way_to_vhost(failed: ErrorKind) -> &'static str {
+    match failed {
+        ErrorKind::PermissionDenied => "sudo chmod 666 /dev/vhost-net (matters with KVM only)",
+        _ => "sudo modprobe vhost_net (matters with KVM only)",
     }
 }
 
@@ -132,6 +140,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let check = vhost(&dir.path().join("vhost"));
         assert_ne!(check.state, State::Ok);
-        assert!(check.fix.is_some(), "{check:?}");
+        assert!(check.fix.as_ref().is_some_and(|fix| fix.starts_with("sudo modprobe")), "{check:?}");
+        assert!(way_to_vhost(ErrorKind::PermissionDenied).starts_with("sudo chmod 666 /dev/vhost-net"));
     }
 }

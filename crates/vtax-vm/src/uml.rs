@@ -17,6 +17,7 @@ use crate::contract::{
 use crate::error::{Result, VmError};
 use crate::initrd::{self, HELLO};
 use crate::modules::ModuleTree;
+use crate::qemu::Qemu;
 use crate::tool::{self, Life};
 
 /// Debian's package of it.
@@ -81,8 +82,9 @@ impl Uml {
     ///
     /// # Errors
     ///
-    /// Where something is missing, with the package that has it.
+    /// [`VmError::OtherArchitecture`] where it would be of no use; else where something is missing, with the package that has it.
     pub fn prepare(init: &Path) -> Result<Self> {
+        Qemu::check_host()?;
         let missing = |reason: String| VmError::NoUml { reason };
         let (root, program) = located(&Cache::of_user())?;
         let told = tool::run(tool::command(&program.to_string_lossy()).arg("--version"), Life::Bound)?;

@@ -14,7 +14,7 @@ use vtax_sys::spawn::Spawn;
 use vtax_sys::{Namespaces, NetNs, chain};
 use vtax_units::Bytes;
 use vtax_vm::contract::UML_READY;
-use vtax_vm::{Uml, UmlConfig, uml_panic_of, uml_proof};
+use vtax_vm::{Uml, UmlConfig, VmError, uml_panic_of, uml_proof};
 
 use crate::agent_program::{CHANNEL, DIRECTORY, group_for};
 use crate::attachment::Attachment;
@@ -118,34 +118,48 @@ pub(crate) fn prove(uml: &Uml) -> Result<()> {
     let proof = loop {
         let ended = process.ended_within(Duration::from_millis(20)).unwrap_or(true);
         if let Some(proof) = uml_proof(&head(&output, MOST_SAID)) {
-            break proof;
+            break proof.map_err(|reason| (reason, true));
         }
         if ended {
-            break Err(format!("it ended: {}", tail(&output)));
+            break Err((format!("it ended: {}", tail(&output)), false));
         }
         if Instant::now() >= until {
-            break Err(format!("it ran none within {} s: {}", PROVED_WITHIN.as_secs(), tail(&output)));
+            let late = format!("it ran none within {} s: {}", PROVED_WITHIN.as_secs(), tail(&output));
+            break Err((late, false));
         }
     };
     let gone = process.kill_and_reap(GONE_WITHIN);
-    proof.map_err(|reason| LabError::UmlUnusable { reason })?;
+    proof.map_err(|(reason, panicked)| LabError::UmlUnusable { reason, panicked })?;
     gone.during(|| "end user-mode Linux".to_owned())
 }
 
 /// What `vtax doctor` says of it.
 pub(crate) fn check() -> Check {
-    const NAME: &str = name::USER_MODE_LINUX;
     let proved = Uml::prepare(Path::new("/proc/self/exe"))
         .map_err(LabError::NoUml)
         .and_then(|uml| prove(&uml).map(|()| format!("{} {}", uml.program().display(), uml.release())));
+    told(proved)
+}
+
+fn told(proved: Result<String>) -> Check {
+    const NAME: &str = name::USER_MODE_LINUX;
     match proved {
         Ok(found) => Check::ok(NAME, found),
+        // Nothing that could be installed would help.
+        Err(LabError::NoUml(e @ VmError::OtherArchitecture { .. })) => {
+            Check::missing(NAME, e.to_string(), "another host, of x86-64")
+        }
         Err(LabError::NoUml(e)) => Check::missing(NAME, e.to_string(), "vtax setup"),
-        Err(LabError::UmlUnusable { reason }) => Check::missing(
-            NAME,
-            format!("it runs no program here: {reason}"),
-            "use a host with another kind of CPU",
-        ),
+        Err(LabError::UmlUnusable { reason, panicked }) => {
+            let fix = match panicked {
+                true => "use a host with another kind of CPU",
+                false => {
+                    "see what it said; it needs ptrace, which a container's seccomp filter or \
+                     `kernel.yama.ptrace_scope` may refuse"
+                }
+            };
+            Check::missing(NAME, format!("it runs no program here: {reason}"), fix)
+        }
         Err(e) => Check::missing(NAME, chain(&e), "see the points above"),
     }
 }
@@ -227,6 +241,19 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+
+    /// A kernel that says nothing may lack ptrace, which no other CPU gives it.
+    #[test]
+    fn another_cpu_is_advised_only_where_its_kernel_panicked() {
+        let fix = |error| told(Err(error)).fix.unwrap();
+        let unusable = |panicked| LabError::UmlUnusable { reason: "so".to_owned(), panicked };
+        assert!(fix(unusable(true)).contains("another kind of CPU"));
+        assert!(fix(unusable(false)).contains("ptrace") && !fix(unusable(false)).contains("CPU"));
+        let other = VmError::OtherArchitecture { architecture: "aarch64" };
+        assert_eq!(fix(LabError::NoUml(other)), "another host, of x86-64");
+        assert_eq!(fix(LabError::NoUml(VmError::NoUml { reason: "none".to_owned() })), "vtax setup");
+        assert_eq!(told(Ok("6.1".to_owned())).fix, None);
+    }
 
     #[test]
     fn what_comes_before_the_word_is_skipped() {

@@ -11,7 +11,7 @@ use vtax_vm::{GuestTemplate, Vm, VmConfig, VmNic, VmNicModel, VmNicOptions};
 use crate::agent_program::{DIRECTORY, group_for};
 use crate::attachment::Attachment;
 use crate::budget::{Enforced, QEMU_OVERHEAD};
-use crate::disk::Disk;
+use crate::disk::{A_DISK, Disk};
 use crate::error::{LabError, Result, While};
 use crate::fabric::VmPort;
 use crate::node::{Host, Node};
@@ -108,7 +108,7 @@ pub(crate) fn start(
         (VmNic { taps: p.taps, mac: p.mac.0, model: card(p.card), options: options(p.tuning) }, p.setup)
     };
     let (nics, interfaces): (Vec<VmNic>, Vec<_>) = ports.into_iter().map(nic).unzip();
-    let disk = spec.disk.as_ref().map(Disk::image).transpose()?;
+    let disk = spec.disk.as_ref().map(|disk| Disk::image(disk, A_DISK)).transpose()?;
     let memory_file =
         spec.memory_in.as_deref().map(|directory| Disk::of_memory(directory, memory)).transpose()?;
     let config = VmConfig {

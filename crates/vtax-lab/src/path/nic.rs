@@ -150,7 +150,17 @@ fn interface(network: &NetNs, nic: &NicOptions, address: IpAddr) -> Result<Strin
         IpAddr::V4(v4) => by_route(&routes, v4.into()),
         IpAddr::V6(_) => None,
     };
-    match (&nic.interface, leads) {
+    chosen(nic.interface.as_ref(), leads, &names, address)
+}
+
+/// The interface to be taken of these `names`: the one that is `wanted`, where the route `leads` over no other.
+fn chosen(
+    wanted: Option<&String>,
+    leads: Option<String>,
+    names: &[String],
+    address: IpAddr,
+) -> Result<String, String> {
+    match (wanted, leads) {
         (Some(wanted), _) if !names.contains(wanted) => {
             Err(format!("this host has no interface `{wanted}`; it has {}", names.join(", ")))
         }
@@ -159,6 +169,9 @@ fn interface(network: &NetNs, nic: &NicOptions, address: IpAddr) -> Result<Strin
         }
         (Some(wanted), _) => Ok(wanted.clone()),
         (None, Some(leads)) => Ok(leads),
+        (None, None) if address.is_ipv6() => {
+            Err(format!("routes to IPv6 addresses such as {address} aren't looked up: name the `interface`"))
+        }
         (None, None) => Err(format!("no route of this host leads to {address}; name the `interface`")),
     }
 }
@@ -192,6 +205,16 @@ mod tests {
     fn line(name: &str, to: [u8; 4], mask: [u8; 4], flags: &str, metric: u32) -> String {
         let hex = |address: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(address));
         format!("{name}\t{}\t00000000\t{flags}\t0\t0\t{metric}\t{}\t0\t0\t0\n", hex(to), hex(mask))
+    }
+
+    #[test]
+    fn a_route_that_was_not_looked_up_is_not_said_to_be_missing() {
+        let names = ["eth0".to_owned()];
+        let told = |address: &str| chosen(None, None, &names, address.parse().unwrap()).unwrap_err();
+        assert!(told("2001:db8::1").contains("aren't looked up: name the `interface`"));
+        assert!(told("192.0.2.1").starts_with("no route of this host"));
+        let wanted = chosen(Some(&names[0]), None, &names, "2001:db8::1".parse().unwrap());
+        assert_eq!(wanted.as_deref(), Ok("eth0"));
     }
 
     #[test]

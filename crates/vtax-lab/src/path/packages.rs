@@ -133,7 +133,8 @@ pub(crate) fn kernel_checks() -> Vec<Check> {
         point(word, "an interface that shares a card was made", shared::obstacle(sharing), fix)
     };
     let rootless = |network: UserNetwork| {
-        point(network.word(), "its program is there", rootless::obstacle(network), INSTALL)
+        let fix = rootless_fix(rootless::program(network).find().is_ok());
+        point(network.word(), "its program is there", rootless::obstacle(network), fix)
     };
     // No package lets an ordinary user have it.
     let of_mininet = if caps::in_initial_user_namespace() { INSTALL } else { "run vtax as root" };
@@ -148,6 +149,11 @@ pub(crate) fn kernel_checks() -> Vec<Check> {
         tried("wireguard", "an end of a tunnel was made", wireguard::tried(), "sudo modprobe wireguard"),
         routers(),
     ]
+}
+
+/// The way to a network in user space: where its program is there, it is the tap that it can't make.
+const fn rootless_fix(is_installed: bool) -> &'static str {
+    if is_installed { "sudo modprobe tun; sudo chmod 666 /dev/net/tun" } else { INSTALL }
 }
 
 /// What loads the modules of nftables that translate addresses.
@@ -218,5 +224,10 @@ mod tests {
         assert_eq!(fix(Ok(())), None);
         assert_eq!(fix(Err(missing)).as_deref(), Some(INSTALL));
         assert_eq!(fix(Err(refused)).as_deref(), Some("sudo modprobe wireguard"));
+        assert_eq!(rootless_fix(false), INSTALL);
+        assert!(
+            rootless_fix(true).contains("chmod 666 /dev/net/tun"),
+            "a program that is there isn't installed again"
+        );
     }
 }

@@ -143,7 +143,11 @@ impl Transfer {
             (Outcome::Lost, _, _) => format!("{what} moved {moved} of {size} bytes, but was acknowledged"),
             (Outcome::Corrupt, Kind::List, _) => "LIST has a wrong line".to_owned(),
             (Outcome::Corrupt, _, _) => format!("{what} has a wrong byte, of {moved} that came"),
-            _ => format!("{what} failed after {moved} of {size} bytes: {outcome:?}"),
+            (Outcome::Reset, _, _) => format!(
+                "{what}: the server closed the data connection after {moved} of {size} bytes, but acknowledged it"
+            ),
+            (Outcome::ClientTimeout, _, _) => format!("{what} took too long: {moved} of {size} bytes"),
+            _ => format!("{what} failed after {moved} of {size} bytes"),
         }
     }
 }
@@ -279,4 +283,19 @@ pub(super) const fn parts(token: u64) -> (u32, u32, Which) {
         _ => Which::Listener,
     };
     ((token as u32) >> 2, (token >> 32) as u32, which)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_became_of_a_transfer_is_told_in_words() {
+        let transfer = Transfer { moved: 70, ..Transfer::new(Kind::Stor, 0, 0, 100) };
+        let told = |outcome| transfer.failure(outcome, 0, "");
+        let closed = "STOR: the server closed the data connection after 70 of 100 bytes, but acknowledged it";
+        assert_eq!(told(Outcome::Reset), closed);
+        assert_eq!(told(Outcome::ClientTimeout), "STOR took too long: 70 of 100 bytes");
+        assert_eq!(told(Outcome::Other), "STOR failed after 70 of 100 bytes");
+    }
 }

@@ -16,10 +16,10 @@ pub enum NetworkError {
         /// What is wrong and what would be right.
         reason: String,
     },
-    /// Nobody answers there.
-    #[error("connect to {target}; is `vtax load tcp --server{}` running there?", listen(*target))]
+    /// Nobody answers there, or nothing leads there.
+    #[error("{}", unreached(*target))]
     Connect {
-        /// Where to.
+        /// Where to; ICMP has no port, which is 0.
         target: SocketAddr,
         /// What the kernel said.
         #[source]
@@ -69,6 +69,16 @@ pub enum NetworkError {
     /// The test was cancelled before anything was measured.
     #[error("cancelled before anything was measured")]
     Cancelled,
+}
+
+/// What couldn't be done and what may be wrong. To the kernel's own echo there is no server, and no connection: only a way may be missing.
+fn unreached(target: SocketAddr) -> String {
+    match target.port() {
+        0 => format!("find a way to {} (is its address right, and is there a route to it?)", target.ip()),
+        _ => {
+            format!("connect to {target}; is `vtax load tcp --server{}` running there?", listen(target))
+        }
+    }
 }
 
 /// What a server needs besides to be reached at this address.
@@ -151,5 +161,8 @@ mod tests {
             elsewhere.contains("`vtax load tcp --server --listen 192.0.2.7:5202` running"),
             "{elsewhere}"
         );
+        // ICMP goes to the kernel.
+        let way = "find a way to 192.0.2.7 (is its address right, and is there a route to it?)";
+        assert_eq!(said("192.0.2.7:0"), way);
     }
 }

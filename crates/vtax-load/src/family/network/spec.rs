@@ -1,5 +1,6 @@
 //! What one network test is.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -49,10 +50,10 @@ impl NetworkSpec {
     /// # Errors
     /// [`NetworkError::Spec`] naming the first field that doesn't.
     pub fn check(&self) -> Result<(), NetworkError> {
-        within("duration", self.duration.0, 1_000_000, TIME_MAX.0, "nanoseconds")?;
-        within("warm-up", self.warmup.0, 0, TIME_MAX.0, "nanoseconds")?;
-        let finest = (self.duration.0 / INTERVALS_MAX).max(1_000_000);
-        within("interval", self.interval.0, finest, TIME_MAX.0, "nanoseconds")?;
+        within("duration", self.duration, Nanos::from_millis(1), TIME_MAX, "")?;
+        within("warm-up", self.warmup, Nanos::ZERO, TIME_MAX, "")?;
+        let finest = Nanos(self.duration.0 / INTERVALS_MAX).max(Nanos::from_millis(1));
+        within("interval", self.interval, finest, TIME_MAX, "")?;
         match &self.test {
             NetworkTestKind::Tcp(test) => {
                 within("streams", u64::from(test.streams), 1, u64::from(limits::STREAMS), "")?;
@@ -89,7 +90,7 @@ impl NetworkSpec {
                     u64::from(limits::DATAGRAM.1),
                     "bytes",
                 )?;
-                within("timeout", test.timeout.0, limits::TIMEOUT.0.0, limits::TIMEOUT.1.0, "nanoseconds")?;
+                within("timeout", test.timeout, limits::TIMEOUT.0, limits::TIMEOUT.1, "")?;
                 if !(test.rate.0 > 0.0 && test.rate <= limits::PINGS) {
                     return refuse(
                         "rate",
@@ -108,8 +109,8 @@ impl NetworkSpec {
             let known = limits::VOICE_PACKETS.map(|packet| packet.to_string()).join(", ");
             return refuse("packet", format!("{} is none of {known}", test.packet));
         }
-        within("jitter buffer", test.jitter_buffer.0, 0, limits::JITTER_BUFFER.0, "nanoseconds")?;
-        within("duration", self.duration.0, limits::VOICE_TIME.0, TIME_MAX.0, "nanoseconds")
+        within("jitter buffer", test.jitter_buffer, Nanos::ZERO, limits::JITTER_BUFFER, "")?;
+        within("duration", self.duration, limits::VOICE_TIME, TIME_MAX, "")
     }
 }
 
@@ -136,7 +137,14 @@ fn refuse(field: &'static str, reason: String) -> Result<(), NetworkError> {
     Err(NetworkError::Spec { field, reason })
 }
 
-fn within(field: &'static str, value: u64, least: u64, most: u64, unit: &str) -> Result<(), NetworkError> {
+/// A value that says its unit itself is given without one.
+fn within<T: Copy + PartialOrd + Display>(
+    field: &'static str,
+    value: T,
+    least: T,
+    most: T,
+    unit: &str,
+) -> Result<(), NetworkError> {
     if (least..=most).contains(&value) {
         return Ok(());
     }

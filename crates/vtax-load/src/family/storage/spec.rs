@@ -259,12 +259,13 @@ impl StorageStep {
                 .to_owned()
         })?;
         let within = |time: Nanos| time > Nanos::ZERO && time <= TIME_MAX;
-        refuse_unless(within(self.duration), "duration", || format!("{} is none", self.duration))?;
+        let beyond = |time: Nanos| format!("{time} is not above 0s and at most {TIME_MAX}");
+        refuse_unless(within(self.duration), "duration", || beyond(self.duration))?;
         refuse_unless(self.warmup <= TIME_MAX, "warmup", || format!("{} is too long", self.warmup))?;
         let intervals = self.interval > Nanos::ZERO && self.duration.0 / self.interval.0 <= INTERVALS_MAX;
         refuse_unless(intervals, "interval", || format!("{} makes none or too many", self.interval))?;
         if let Some(time) = self.read_back {
-            refuse_unless(within(time), "read_back", || format!("{time} is none"))?;
+            refuse_unless(within(time), "read_back", || beyond(time))?;
             let told_apart = !self.operation.of_names() && self.shape.dedupe.0 <= 0.0;
             refuse_unless(told_apart, "read_back", || {
                 "small files, and blocks with the contents of others, don't tell which write they are of"
@@ -355,6 +356,8 @@ fn refuse_unless(right: bool, field: &'static str, reason: impl FnOnce() -> Stri
 
 #[cfg(test)]
 mod tests {
+    use vtax_units::Bytes;
+
     use super::*;
 
     #[test]
@@ -363,6 +366,19 @@ mod tests {
         for same in ["iscsi://joe@h/iqn.a/0", "iscsi://h/iqn.a:b@c/0", "nfs://h/a", "file:/a@b"] {
             assert_eq!(TargetSpec::shown(same), same);
         }
+    }
+
+    #[test]
+    fn a_time_that_is_refused_is_told_with_what_it_may_be() {
+        let shape = StorageShape::new(Bytes(4096), Bytes(4096));
+        let step = StorageStep::new(shape, StorageOperation::Write, Nanos::from_secs(1));
+        let step = StorageStep { interval: Nanos::from_secs(1), ..step };
+        assert!(step.check().is_ok());
+        let refused = |step: StorageStep| step.check().unwrap_err().to_string();
+        let long = refused(StorageStep { duration: Nanos::from_secs(2_592_001), ..step.clone() });
+        assert!(long.ends_with("2592001s is not above 0s and at most 2592000s"), "{long}");
+        let none = refused(StorageStep { read_back: Some(Nanos::ZERO), ..step });
+        assert!(none.ends_with("0s is not above 0s and at most 2592000s"), "{none}");
     }
 
     #[test]

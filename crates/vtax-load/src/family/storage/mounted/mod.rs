@@ -234,11 +234,12 @@ fn host(address: SocketAddr) -> String {
     }
 }
 
-/// Version 4.1 as vtax's own client speaks it. A server that is gone costs an operation its time, not the load.
+/// Version 4.1 as vtax's own client speaks it. A server that is gone costs an operation its time, not the load: a minute, as each of two
+/// tries after the first adds 20 s. One that is slow may take longer: the kernel waits for as long as the connection stands.
 fn nfs(address: SocketAddr, path: &str, place: PathBuf) -> Mount {
     let (ip, port) = (address.ip(), address.port());
     let options = format!(
-        "vers=4.1,proto=tcp,addr={ip},port={port},sec=sys,rsize=1048576,wsize=1048576,softerr,timeo=600,retrans=2"
+        "vers=4.1,proto=tcp,addr={ip},port={port},sec=sys,rsize=1048576,wsize=1048576,softerr,timeo=200,retrans=2"
     );
     Mount {
         source: format!("{}:{path}", host(address)),
