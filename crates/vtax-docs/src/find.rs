@@ -156,6 +156,12 @@ mod tests {
             "p99",
             "smoke test",
             "smoke-test",
+            "latency, p99",
+            "probes lost",
+            "p99.9",
+            "lateness",
+            "vhost-net",
+            "inferred",
         ] {
             let answers = answers(word);
             assert!(

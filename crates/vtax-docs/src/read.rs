@@ -135,8 +135,17 @@ impl Page {
             })
             .collect();
         let said = said.join("\n");
-        for term in terms(first) {
-            self.put(&term, &said, Kind::Row);
+        let terms = terms(first);
+        for term in &terms {
+            self.put(term, &said, Kind::Row);
+        }
+        // What tables of reports and terminals call a metric.
+        if columns.get(1).is_some_and(|name| name == "label")
+            && let Some(label) = rest.first().map(|label| plain(label))
+            && !label.starts_with('…')
+            && !terms.contains(&label)
+        {
+            self.put(&label, &said, Kind::Row);
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn errors(text: &str) -> String {
 }
 
 /// The first of errors that stand apart by an empty line, as many as so many lines hold, at least one. Behind the last one
-/// stands how many there are.
+/// stands how many there are, and where the rest is.
 fn first_errors(text: &str, lines: usize) -> String {
     if text.lines().count() <= lines {
         return text.to_owned();
@@ -44,12 +44,15 @@ fn first_errors(text: &str, lines: usize) -> String {
     let (mut shown, mut length) = (String::new(), 0);
     for error in errors {
         length += error.lines().count() + 1;
-        if length > lines && !shown.is_empty() {
+        // The last line says how many there are.
+        if length >= lines && !shown.is_empty() {
             break;
         }
         shown.push_str(error);
         shown.push_str("\n\n");
     }
+    // Of very many it says too how many weren't kept, which are others than those that have no place here.
+    let count = count.split(", ").next().unwrap_or_default();
     shown + count + "; --verbose shows more\n"
 }
 
@@ -126,6 +129,13 @@ mod tests {
         );
         assert!(many.ends_with("\n\n500 errors; --verbose shows more\n"), "{many}");
         assert!(first_errors(&text(2), 1).contains("wrong 1\n"), "at least one");
+        // Those that fill the screen leave no line for how many there are.
+        let full = first_errors(&text(4), 12);
+        assert!(full.contains("wrong 3\n") && !full.contains("wrong 4\n"), "{full}");
+        assert_eq!((full.lines().count(), first_errors(&text(4), 13)), (10, text(4)));
+        let kept = text(50).replace("50 errors", "60 errors, 10 of them not shown");
+        let kept = first_errors(&kept, 12);
+        assert!(kept.ends_with("wrong 3\n  --> p.yaml:3:1\n\n60 errors; --verbose shows more\n"), "{kept}");
         assert_eq!(first_errors("error: one\nof\nmany\nlines\n", 2), "error: one\nof\nmany\nlines\n");
     }
 

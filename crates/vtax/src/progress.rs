@@ -44,16 +44,20 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 impl Lines {
-    /// Lines that aren't printed where `quiet` is true.
+    /// Lines that aren't printed where `quiet` is true, but for those that [always](Self::always) are.
     pub(crate) fn new(quiet: bool) -> Self {
         Self { quiet, ..Self::default() }
     }
 
     /// Prints one. Names in it come from plans, and words in it from other programs and hosts.
     pub(crate) fn line(&self, text: &str) {
-        if self.quiet {
-            return;
+        if !self.quiet {
+            self.always(text);
         }
+    }
+
+    /// Prints one where others are silent, too: what somebody must know who would otherwise do harm.
+    pub(crate) fn always(&self, text: &str) {
         let text = printable(text);
         match self.bar.get() {
             Some(bar) => bar.println(text),
@@ -124,9 +128,14 @@ impl Observer for Progress {
     fn observe(&self, event: &RunEvent<'_>) {
         match event {
             // Whether any is made beyond the least number isn't known yet.
-            RunEvent::Started { finished, owed: 0, .. } => self.line(&format!("{finished} trials done")),
+            RunEvent::Started { finished, owed: 0, .. } => {
+                self.line(&format!("{} done", counted(*finished, "trial")));
+            }
             RunEvent::Started { finished, owed, remaining } => {
-                let resumed = if *finished > 0 { format!("{finished} trials done, ") } else { String::new() };
+                let resumed = match *finished {
+                    0 => String::new(),
+                    finished => format!("{} done, ", counted(finished, "trial")),
+                };
                 self.line(&format!("{resumed}{}", to_go(*owed, *remaining)));
             }
             RunEvent::TrialStarted { index, cell, measure, repetition, owed, remaining } => {

@@ -39,7 +39,8 @@ pub(crate) fn stop_on_signals(stop: &Stop, lines: &Lines, does_first: &'static s
                 }
                 first = Some(Instant::now());
                 stop.ask();
-                lines.line(&stopping(does_first));
+                // Whoever isn't told presses again, and loses the report.
+                lines.always(&stopping(does_first));
             }
         }
     })?;

@@ -375,7 +375,15 @@ fn without_namespaces_loopback_is_measured() {
 #[test]
 fn ctrl_c_stops_cleanly_and_the_run_can_be_resumed() {
     if need(&[Need::Root]) {
-        stopped_by("-INT", |front| vec![front.to_string()]);
+        stopped_by("-INT", &[], |front| vec![front.to_string()]);
+    }
+}
+
+/// Who hears nothing presses again, and that loses the report.
+#[test]
+fn a_quiet_run_says_that_it_is_stopping() {
+    if need(&[Need::Root]) {
+        stopped_by("-INT", &["--quiet"], |front| vec![front.to_string()]);
     }
 }
 
@@ -383,7 +391,7 @@ fn ctrl_c_stops_cleanly_and_the_run_can_be_resumed() {
 #[test]
 fn a_signal_to_each_process_stops_as_cleanly() {
     if need(&[Need::Root]) {
-        stopped_by("-TERM", |front| {
+        stopped_by("-TERM", &[], |front| {
             let children = std::fs::read_to_string(format!("/proc/{front}/task/{front}/children"));
             let children = children.expect("its children");
             let all: Vec<_> =
@@ -398,7 +406,7 @@ fn a_signal_to_each_process_stops_as_cleanly() {
     }
 }
 
-fn stopped_by(signal: &str, whom: impl Fn(u32) -> Vec<String>) {
+fn stopped_by(signal: &str, more: &[&str], whom: impl Fn(u32) -> Vec<String>) {
     let scratch = Scratch::new();
     let slow = plan("[native]", "[http]").replace("300ms", "3s");
     let slow = slow.replace("repeat: 1", "repeat: {min: 2, max: 2, budget: 4s}");
@@ -406,6 +414,7 @@ fn stopped_by(signal: &str, whom: impl Fn(u32) -> Vec<String>) {
     let run = scratch.name("run");
     let front = Command::new(VTAX)
         .args(["run", &plan, "--out", &run])
+        .args(more)
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -507,6 +516,9 @@ fn a_calibration_is_kept_found_and_taken_along() {
     expect(&vtax(&["check", &file]), 0, &["calibrated on this host less than a day ago"]);
     let other = [file.as_str(), "--set", "measure.throughput.duration=400ms"];
     expect(&vtax(&[&["check"], &other[..]].concat()), 0, &["not calibrated on this host"]);
+    let itself = json["run"].as_str().expect("its run");
+    let other_kind = ["is a calibration and no ordinary run", "vtax calibrate --resume"];
+    expect(&vtax(&["run", "--resume", itself]), 2, &other_kind);
     // Candidates may differ.
     let again = scratch.name("run");
     let environments = "environments=[native, native: {name: other}]";

@@ -9,7 +9,7 @@ use vtax_store::provenance::HostFacts;
 use vtax_store::{CalibratedEffect, Calibration};
 use vtax_vm::Cache;
 
-use crate::cmd::run::{Job, Measured, exit_of, shell_word};
+use crate::cmd::run::{Job, Measured, exit_of, resuming, shell_word};
 use crate::cmd::run_target::RunTargetArgs;
 use crate::exit::{Classify, Exit, Failure, Outcome, report};
 use crate::front::in_controller;
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let job = Job::new(target, &[])?;
     // Before the controller: inside its namespaces the host looks different.
     let host = vtax_run::host();
-    in_controller(&job.left("vtax calibrate"), |scope, groups| {
+    in_controller(&job.left(), |scope, groups| {
         let measured = job.control(scope, groups, "taking the testbed down").map_err(in_own_words);
         let outcome = measured.and_then(|measured| conclude(&job, &host, &measured, args.json));
         outcome.unwrap_or_else(|failure| report(&failure))
@@ -69,7 +69,7 @@ fn conclude(job: &Job, host: &HostFacts, measured: &Measured, json: bool) -> Out
     let directory = shell_word(&job.directory);
     if *ended == RunEnd::Interrupted {
         // What can't be printed any more must not hide how it ended.
-        let _ = writeln!(err, "interrupted; go on with: vtax calibrate --resume {directory}");
+        let _ = writeln!(err, "interrupted; go on with: {}", resuming(&job.plan, &job.directory));
         return Ok(Exit::Interrupted);
     }
     let report = vtax_report::write_all(run)?;
@@ -93,6 +93,9 @@ fn made(job: &Job, host: &HostFacts, report: &Report) -> Calibration {
 
 /// What was found, for people.
 fn text(made: &Calibration, kept: &Path) -> String {
+    if made.effects.is_empty() {
+        return "nothing of this plan is compared, so there is nothing to calibrate\n".to_owned();
+    }
     let mut text = String::from(
         "\nThe baseline against itself: the difference that was seen (there is none in truth), and the smallest difference that \
          this host can show\n\n",
@@ -193,6 +196,8 @@ mod tests {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
         let unknown = CalibratedEffect { detectable: None, interval: None, ..effect("latency_p50", false) };
+        let nothing = Calibration { effects: vec![], ..made.clone() };
+        assert!(self::text(&nothing, Path::new("/c/k.json")).starts_with("nothing of this plan is compared"));
         let text = self::text(&Calibration { effects: vec![unknown], ..made }, Path::new("/c/k.json"));
         assert!(text.contains("no smallest effect is known of 1 of them, as too few"), "{text}");
     }

@@ -181,8 +181,11 @@ fn to_text(plan: &Plan, calibration: Option<&Calibration>) -> String {
             age(made.made_unix_ms, unix_ms()),
             precision_lines(plan, made)
         ),
+        // A calibration is made by this host alone.
+        None if plan.hosts_asked() > 0 => String::new(),
         None => {
-            "\nnot calibrated on this host: `vtax calibrate` finds the smallest effect it can show\n".into()
+            "\nnot calibrated on this host: `vtax calibrate PLAN` finds the smallest effect it can show\n"
+                .into()
         }
     };
     if !cautions.is_empty() {
@@ -233,9 +236,9 @@ fn precision_lines(plan: &Plan, made: &Calibration) -> String {
     };
     let (min, max) = (plan.repeat.min, plan.repeat.max);
     table(calibration::foresight(plan, made).into_iter().map(|f| {
-        let least = format!("{min} rounds {}", shown(f.with_min, "a tax"));
+        let least = format!("{} {}", counted(min, "round"), shown(f.with_min, "a tax"));
         let most = shown(f.with_max, "one");
-        let most = if max > min { format!(", {max} rounds {most}") } else { String::new() };
+        let most = if max > min { format!(", {} {most}", counted(max, "round")) } else { String::new() };
         let label = label_of(&f.metric);
         let what =
             if f.measure.ends_with(&f.metric) { f.measure } else { format!("{label} [{}]", f.measure) };

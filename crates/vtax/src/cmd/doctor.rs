@@ -147,6 +147,38 @@ mod tests {
         assert!(!text.contains("Assertion") && text.contains("fix: vtax setup"), "{text}");
     }
 
+    /// Whoever reads a point and asks `vtax explain` for it gets an answer.
+    #[test]
+    fn every_point_is_explained() {
+        use vtax_sys::check::name;
+        let points = [
+            name::NAMESPACES,
+            name::USER_NAMESPACE,
+            name::NETWORK_NAMESPACE,
+            name::NETLINK,
+            name::VETH,
+            name::BRIDGE,
+            name::RATE_LIMIT,
+            name::TAP,
+            name::CPUS,
+            name::NOISE,
+            name::CONTROL_GROUPS,
+            name::OVERLAY,
+            name::CONTAINERS,
+            name::QEMU,
+            name::GUEST_KERNEL,
+            name::ACCELERATOR,
+            name::VHOST_NET,
+            name::FAULT_TOLERANT_PAIRS,
+            name::USER_MODE_LINUX,
+            name::CLOCK,
+            name::SOCKETS,
+        ];
+        for point in points {
+            assert!(matches!(vtax_docs::explain(point), vtax_docs::Explained::Found { .. }), "{point}");
+        }
+    }
+
     #[test]
     fn another_host_is_shown_as_this_one_is() {
         let checks =

@@ -290,17 +290,37 @@ impl Args {
             })?;
         }
         if self.p99.is_none() && draft.uses_p99() {
-            let ask = "How long may 99 of 100 answers take for a load to count as carried?";
-            draft.p99 =
-                asking.ask(ask, "50ms", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
+            let ask = ("How long may 99 of 100 answers take for a load to count as carried?", "50ms");
+            draft.p99 = limit(asking, ask, &draft, |p99, draft| Draft { p99, ..draft })?;
         }
         if self.time.is_none() {
-            let ask = "How long may it go on adding trials? (three of each are always made)";
-            draft.time =
-                asking.ask(ask, "10m", |answer| answer.parse::<Nanos>().map_err(|e| e.to_string()))?;
+            let ask = ("How long may it go on adding trials? (three of each are always made)", "10m");
+            draft.time = limit(asking, ask, &draft, |time, draft| Draft { time, ..draft })?;
         }
         Ok(draft)
     }
+}
+
+/// Asks for a time; again where the plan would be refused with it, and isn't with what it has.
+fn limit(
+    asking: &mut Asking<'_>,
+    (question, default): (&str, &str),
+    draft: &Draft,
+    with: impl Fn(Nanos, Draft) -> Draft,
+) -> Result<Nanos, NoAnswer> {
+    asking.ask(question, default, |answer| {
+        let time = answer.parse::<Nanos>().map_err(|error| error.to_string())?;
+        match refusal(&with(time, draft.clone())) {
+            Some(why) if refusal(draft).is_none() => Err(why),
+            _ => Ok(time),
+        }
+    })
+}
+
+/// The first reason for which a draft is no plan.
+fn refusal(draft: &Draft) -> Option<String> {
+    let Err(PlanErrors::Invalid(all)) = check_plan(Path::new("plan"), &draft.text()) else { return None };
+    all.iter().next().map(|first| first.message.to_owned())
 }
 
 /// Environments as plans write them, each once.
@@ -395,6 +415,16 @@ mod tests {
         assert_eq!((draft.unwrap().question, said.contains("variant")), (Question::Latency, false), "{said}");
         assert!(said.contains("`kvm` is neither container nor vm\n"), "{said}");
         assert!(said.contains("`speed` is none of capacity, latency, both\n"), "{said}");
+    }
+
+    #[test]
+    fn an_answer_that_makes_no_plan_is_asked_for_again() {
+        let given = ["--service", "http", "--against", "vm", "--ask", "capacity"];
+        let (draft, said) = asked(&given, "1h\n20ms\n1ms\n5m\n");
+        let draft = draft.unwrap();
+        assert_eq!((draft.p99, draft.time), (Nanos::from_millis(20), Nanos::from_secs(300)), "{said}");
+        assert!(said.contains("is never exceeded, as requests fail after 2s\n"), "{said}");
+        assert_eq!(said.matches('?').count(), 4, "{said}");
     }
 
     #[test]

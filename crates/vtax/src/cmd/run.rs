@@ -131,12 +131,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         short
     };
     let target = args.target.resolve(adapt)?;
-    // Gone on with, it would be a run like any other, of figures that say nothing.
-    if target.plan_file.is_none() && is_smoke_test(&target.plan) {
-        let error =
-            anyhow::anyhow!("a smoke test isn't gone on with; make it again: vtax run PLAN --smoke-test");
-        return Err(error).bad_input();
-    }
+    check_resumed(&target)?;
     // Hosts that have roles in one experiment are none that each make their own.
     if args.on.is_given() && target.plan.hosts_asked() == 0 {
         return on::run(&args.on, &args.target);
@@ -154,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         smoke_test_of: whole,
         ..Job::new(target, &arguments)?
     };
-    in_controller(&job.left("vtax run"), |scope, groups| {
+    in_controller(&job.left(), |scope, groups| {
         let conclude = |measured: Measured| match &job.smoke_test_of {
             Some(whole) => job.conclude_smoke_test(&measured, whole, args.target.overrides()),
             None => job.conclude(&measured),
@@ -162,6 +157,37 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let outcome = job.control(scope, groups, RUN_ENDS).and_then(conclude);
         outcome.unwrap_or_else(|failure| report(&failure))
     })
+}
+
+/// Refuses to go on with what isn't an ordinary run.
+fn check_resumed(target: &RunTarget) -> Result<(), Failure> {
+    if target.plan_file.is_some() {
+        return Ok(());
+    }
+    let error = if is_smoke_test(&target.plan) {
+        // Gone on with, it would be a run like any other, of figures that say nothing.
+        anyhow::anyhow!("a smoke test isn't gone on with; make it again: vtax run PLAN --smoke-test")
+    } else if is_calibration(&target.plan) {
+        // Gone on with as a run, what it finds wouldn't be kept.
+        let (directory, command) = (shell_word(&target.directory), resuming(&target.plan, &target.directory));
+        anyhow::anyhow!("{directory} is a calibration and no ordinary run; `{command}` goes on with it")
+    } else {
+        return Ok(());
+    };
+    Err(error).bad_input()
+}
+
+/// Whether `vtax calibrate` made a plan: by its name too, as a plan of one's own may compare a baseline with itself.
+fn is_calibration(plan: &Plan) -> bool {
+    plan.name.ends_with("-calibration") && calibration::is_against_itself(plan)
+}
+
+/// The command that goes on with a run of this plan.
+pub(super) fn resuming(plan: &Plan, directory: &Path) -> String {
+    let verb = if is_calibration(plan) { "calibrate" } else { "run" };
+    // Which hosts they were isn't kept with the run.
+    let on = if plan.hosts_asked() > 0 { " --on WHERE" } else { "" };
+    format!("vtax {verb} --resume {}{on}", shell_word(directory))
 }
 
 impl Job {
@@ -186,13 +212,13 @@ impl Job {
         })
     }
 
-    /// What its user has where vtax itself is killed; the command goes on with it.
-    pub(super) fn left(&self, command: &str) -> String {
+    /// What its user has where vtax itself is killed, and the command that goes on with it.
+    pub(super) fn left(&self) -> String {
         match self.smoke_test_of {
             Some(_) => "finished trials are kept".to_owned(),
             None => {
-                let directory = shell_word(&self.directory);
-                format!("finished trials are kept, and `{command} --resume {directory}` goes on")
+                let command = resuming(&self.plan, &self.directory);
+                format!("finished trials are kept, and `{command}` goes on")
             }
         }
     }
@@ -342,9 +368,8 @@ impl Job {
     fn ending(&self, measured: &Measured, written: &Report) -> Result<(String, Exit), Failure> {
         let Measured { run, ended, outcome } = measured;
         if *ended == RunEnd::Interrupted {
-            let directory = shell_word(&self.directory);
-            let line = format!("interrupted; go on with: vtax run --resume {directory}\n");
-            return Ok((line, Exit::Interrupted));
+            let command = resuming(&self.plan, &self.directory);
+            return Ok((format!("interrupted; go on with: {command}\n"), Exit::Interrupted));
         }
         if *outcome != TrialsOutcome::SomeValid {
             let why = uncounted::none(&self.plan, written.trials(), &written.summary().trials);

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 use vtax_plan::is_smoke_test;
-use vtax_store::{RunBrief, RunDir, RunStamp};
+use vtax_store::{RunBrief, RunDir, RunStamp, is_written};
 
 use crate::cmd::Cli;
-use crate::cmd::run::shell_word;
+use crate::cmd::run::{resuming, shell_word};
 use crate::exit::{Exit, Outcome};
 use crate::out;
 
@@ -30,8 +30,8 @@ struct Here {
     shipped: Option<PathBuf>,
     /// The run that changed last, and what is known of it.
     run: Option<(PathBuf, RunBrief)>,
-    /// That run was cut short, and can be gone on with.
-    can_resume: bool,
+    /// The command that goes on with that run, where it was cut short.
+    resume: Option<String>,
 }
 
 pub(crate) fn run() -> Outcome {
@@ -52,16 +52,18 @@ impl Here {
         let runs = entries(&directory.join("runs")).into_iter();
         let newest = runs.filter_map(|run| Some((RunStamp::of(&run)?, run))).max();
         let run = newest.and_then(|(_, run)| RunBrief::read(&run).ok().map(|brief| (run, brief)));
-        let can_resume = run.as_ref().is_some_and(|(run, brief)| !brief.complete && can_resume(run));
+        let cut = run.as_ref().filter(|(_, brief)| !brief.complete);
+        let resume = cut.and_then(|(run, _)| resume(run));
         let shipped = [directory, shared].map(|place| place.join(FIRST));
         let shipped = shipped.into_iter().find(|plan| plan.is_file()).map(unprefixed);
-        Self { plans, shipped, run, can_resume }
+        Self { plans, shipped, run, resume }
     }
 }
 
-/// Whether a run that was cut short can be gone on with: a smoke test isn't.
-fn can_resume(run: &Path) -> bool {
-    RunDir::open(run).and_then(|run| run.plan()).is_ok_and(|plan| !is_smoke_test(&plan))
+/// The command that goes on with a run that isn't complete: none does with a smoke test, nor with what goes on right now.
+fn resume(run: &Path) -> Option<String> {
+    let plan = RunDir::open(run).and_then(|run| run.plan()).ok()?;
+    (!is_smoke_test(&plan) && !is_written(run)).then(|| resuming(&plan, run))
 }
 
 /// What is in a directory; nothing where it can't be read. Names without `./` in front.
@@ -93,11 +95,10 @@ fn next(here: &Here) -> String {
     let mut steps: Vec<(String, &str)> = Vec::new();
     if let Some((run, _)) = &here.run {
         let run = shell_word(run);
-        if here.can_resume {
-            steps.push((format!("vtax run --resume {run}"), "go on with the run that was cut short"));
-        } else {
-            steps.push((format!("vtax report {run}"), "the last run's report again"));
-        }
+        steps.push(match &here.resume {
+            Some(command) => (command.clone(), "go on with the run that was cut short"),
+            None => (format!("vtax report {run}"), "the last run's report again"),
+        });
         steps.push(("vtax serve".to_owned(), "a page to watch, browse and compare runs"));
     }
     let mut plans: Vec<String> = here.plans.iter().take(3).map(|plan| shell_word(plan)).collect();
@@ -166,7 +167,7 @@ mod tests {
             plans: vec!["my plan.yaml".into()],
             shipped: Some(FIRST.into()),
             run: Some(("runs/a".into(), RunBrief { complete, ..brief.clone() })),
-            can_resume: !complete,
+            resume: (!complete).then(|| "vtax run --resume runs/a".to_owned()),
         };
         let cut = next(&here(false));
         assert!(cut.contains("vtax run --resume runs/a") && cut.contains("runs/a: vm is worse"), "{cut}");
@@ -184,8 +185,37 @@ mod tests {
         for (name, plan) in [("smoke", vtax_plan::smoke_test(&whole)), ("whole", whole)] {
             let place = here.path().join(name);
             let run = RunDir::create(place.join("runs/a"), &plan, &provenance).unwrap();
+            let live = place.join("runs/a/live.jsonl");
+            std::fs::write(&live, "").unwrap();
+            assert_eq!(Here::look(&place, &place).resume, None, "it goes on right now: {name}");
+            std::fs::remove_file(&live).unwrap();
             drop(run);
-            assert_eq!(Here::look(&place, &place).can_resume, name == "whole", "{name}");
+            assert_eq!(resumed(&place).is_some(), name == "whole", "{name}");
+        }
+    }
+
+    /// How the run in a directory is gone on with. What other tests start has its lock too until it is another program.
+    fn resumed(place: &Path) -> Option<String> {
+        let run = place.join("runs/a");
+        let _ = (0..1_000).find(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            !is_written(&run)
+        });
+        Here::look(place, place).resume
+    }
+
+    #[test]
+    fn each_kind_of_run_is_gone_on_with_by_its_own_command() {
+        let here = tempfile::tempdir().unwrap();
+        let other = vtax_fixture::Options { repetitions: 1, seconds: 1, rate: 10, ..Default::default() };
+        let other = vtax_fixture::create(&here.path().join("other"), &other).unwrap();
+        let (plan, provenance) = (other.plan().unwrap(), other.provenance().unwrap());
+        let itself = vtax_run::calibration::against_itself(&plan);
+        for (verb, plan) in [("run", plan), ("calibrate", itself)] {
+            let place = here.path().join(verb);
+            drop(RunDir::create(place.join("runs/a"), &plan, &provenance).unwrap());
+            let run = shell_word(&place.join("runs/a"));
+            assert_eq!(resumed(&place), Some(format!("vtax {verb} --resume {run}")));
         }
     }
 

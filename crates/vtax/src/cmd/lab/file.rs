@@ -1,20 +1,14 @@
 //! What a lab is made of: a containerlab file, or a cell of a plan.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use vtax_plan::model::{Cell, Plan};
 use vtax_topology::Blueprint;
 use vtax_topology::builtin::topology;
-use vtax_topology::containerlab::{Bind, Clab, blueprint};
+use vtax_topology::containerlab::blueprint;
 
 use crate::exit::{Classify, Failure};
-
-/// The longest file that a containerlab file may bind.
-const LONGEST_FILE: u64 = 1 << 20;
 
 /// A containerlab file, or a plan and one of its cells.
 #[derive(clap::Args)]
@@ -81,9 +75,7 @@ impl LabSource {
     }
 
     fn clab(&self) -> Result<Loaded, Failure> {
-        let clab = vtax_plan::containerlab::load(&self.file)?;
-        let directory = self.file.parent().unwrap_or_else(|| Path::new(""));
-        let texts = texts(&clab, directory)?;
+        let (clab, texts) = vtax_plan::containerlab::load(&self.file)?;
         let blueprint = blueprint(&clab, &texts).bad_input()?;
         Ok(Loaded::Clab { name: clab.name, blueprint: Box::new(blueprint) })
     }
@@ -100,25 +92,4 @@ impl LabSource {
             .with_context(|| format!("the plan has no cell `{wanted}`; it has {}", some.join(", ")))
             .bad_input()
     }
-}
-
-/// What is in the files that a containerlab file binds.
-fn texts(clab: &Clab, directory: &Path) -> Result<BTreeMap<Bind, String>, Failure> {
-    let mut texts = BTreeMap::new();
-    for bind in clab.nodes.iter().flat_map(|node| &node.binds) {
-        let path = directory.join(&bind.from);
-        let what = || format!("read {}, which the file binds to {}", path.display(), bind.to);
-        let mut bytes = Vec::new();
-        File::open(&path)
-            .and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes))
-            .with_context(what)
-            .bad_input()?;
-        if bytes.len() as u64 > LONGEST_FILE {
-            return Err(anyhow::anyhow!("{} is larger than {LONGEST_FILE} bytes", path.display()))
-                .bad_input();
-        }
-        let text = String::from_utf8(bytes).with_context(what).bad_input()?;
-        texts.insert(bind.clone(), text);
-    }
-    Ok(texts)
 }

@@ -91,7 +91,7 @@ fn address(name: &str) -> Result<SocketAddr, Failure> {
 /// Opens the socket of a lab of this name.
 pub(super) fn listen(name: &str) -> Result<UnixListener, Failure> {
     UnixListener::bind_addr(&address(name)?)
-        .with_context(|| format!("a lab `{name}` stands already; give this one another name with --name"))
+        .with_context(|| format!("a lab `{name}` stands already; give this one another name with --lab NAME"))
         .bad_input()
 }
 

@@ -12,7 +12,7 @@ use vtax_load::desktop::{DesktopFigures, DesktopSession, DesktopSpec, Keep};
 use vtax_load::{ConnectionPool, Control, LoadError, LoadResult, RequestStep};
 use vtax_plan::model::{DesktopEncoding, DesktopPace, DesktopScript, DesktopSecurity, DesktopUsers};
 use vtax_sys::sync::lock;
-use vtax_units::{Nanos, Rate};
+use vtax_units::{Nanos, Rate, counted};
 
 use super::output::millis;
 use super::request_load::RequestSpec;
@@ -165,8 +165,11 @@ fn password(path: &Path) -> anyhow::Result<String> {
 pub(super) fn put_details(out: &mut String, found: &DesktopFigures) -> fmt::Result {
     writeln!(
         out,
-        "users     {}, {} desktops connected, {}x{} pixels",
-        found.sessions, found.connected, found.size.0, found.size.1
+        "users     {}, {} connected, {}x{} pixels",
+        found.sessions,
+        counted(found.connected, "desktop"),
+        found.size.0,
+        found.size.1
     )?;
     writeln!(out, "updates   {}, {} answers merged with a later one's", found.updates, found.merged)?;
     let per_pixel = found.bytes as f64 / found.pixels.max(1) as f64;

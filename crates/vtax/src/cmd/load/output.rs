@@ -189,8 +189,8 @@ fn put_table<S: RequestSpec>(out: &mut String, load: &RequestLoad<S>, result: &L
     let generator = &result.generator;
     writeln!(
         out,
-        "\ngenerator {} workers, busiest {:.0} % of its CPU, {:.2} s user + {:.2} s system",
-        generator.workers,
+        "\ngenerator {}, busiest {:.0} % of its CPU, {:.2} s user + {:.2} s system",
+        counted(generator.workers, "worker"),
         100.0 * generator.busiest,
         generator.cpu_user.as_secs_f64(),
         generator.cpu_system.as_secs_f64()
@@ -234,10 +234,10 @@ fn put_counts(out: &mut String, result: &LoadResult, family: &str) -> fmt::Resul
     let per_second = |bytes: u64| bytes as f64 / result.duration.as_secs_f64() / 1e6;
     writeln!(
         out,
-        "transfer  {:.3} MB/s received, {:.3} MB/s sent, {} connections opened after the warm-up",
+        "transfer  {:.3} MB/s received, {:.3} MB/s sent, {} opened after the warm-up",
         per_second(counts.bytes_received),
         per_second(counts.bytes_sent),
-        counts.connects
+        counted(counts.connects, "connection")
     )
 }
 
@@ -270,8 +270,8 @@ pub(super) fn search_text(
         |name: &str, limit: Option<Nanos>| limit.map(|limit| format!("{name} at most {}, ", millis(limit)));
     let limits: String = [of("p95", latency.0), of("p99", latency.1)].into_iter().flatten().collect();
     let limits = format!("{limits}loss at most {loss}");
-    let steps = bracket.steps.len();
-    out::text(&format!("capacity ({limits}): {}; {steps} steps\n", known(bracket)))
+    let steps = counted(bracket.steps.len(), "step");
+    out::text(&format!("capacity ({limits}): {}; {steps}\n", known(bracket)))
 }
 
 /// What a search knows of the capacity, in words.
@@ -325,6 +325,11 @@ mod tests {
         let result = LoadResult { duration: Nanos::from_secs(1), ..LoadResult::default() };
         put_counts(&mut text, &result, "redis").unwrap();
         assert!(text.ends_with("0 connections opened after the warm-up\n"), "{text}");
+        let mut result = result;
+        result.counts.connects = 1;
+        text.clear();
+        put_counts(&mut text, &result, "redis").unwrap();
+        assert!(text.ends_with(" 1 connection opened after the warm-up\n"), "{text}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use vtax_hosts::{Engine, HostsError, Kubernetes, KubernetesOptions, On, Slurm, S
 use vtax_plan::estimate::{Assumptions, estimate};
 use vtax_plan::model::Plan;
 use vtax_sys::signals::SignalFd;
-use vtax_units::Nanos;
+use vtax_units::{Nanos, counted};
 
 use super::say;
 use crate::exit::{Classify, Exit, Failure};
@@ -121,12 +121,12 @@ impl OnArgs {
                 Ok(ssh(hosts))
             }
             On::Slurm { partition } => {
-                say("vtax", &format!("waiting for {count} nodes of Slurm"));
+                say("vtax", &format!("waiting for {} of Slurm", counted(count, "node")));
                 let options = SlurmOptions { partition, hosts: count, minutes, wait };
                 Ok(Box::new(Slurm::allocate(&options, interrupted)?))
             }
             On::Kubernetes { context } => {
-                say("vtax", &format!("waiting for {count} pods of Kubernetes"));
+                say("vtax", &format!("waiting for {} of Kubernetes", counted(count, "pod")));
                 let image = self.image.clone().unwrap_or_default();
                 let host_users = self.host_users;
                 let options = KubernetesOptions { context, image, hosts: count, minutes, wait, host_users };

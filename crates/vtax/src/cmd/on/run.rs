@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow};
 use vtax_hosts::{
     HOSTS_LOCK, HOSTS_VERSION, HostRecord, HostState, HostsError, HostsFile, Machine, StartBarrier,
     lock_hosts,
 };
-use vtax_plan::model::Plan;
+use vtax_plan::PlanErrors;
 use vtax_report::merged::{MergeOptions, Merged, merge};
 use vtax_report::{Format, Report};
 use vtax_store::{HOSTS_FILE, StoreError};
@@ -144,10 +144,10 @@ fn begin(target: &RunTargetArgs) -> Result<(Run, u64), Failure> {
         return Ok((run, job_minutes(&plan)));
     }
     let found = target.resolve(|plan| plan)?;
-    check_whole(&found.plan).bad_input()?;
     let path = PathBuf::from(found.plan_file.unwrap_or_default());
     let plan = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()));
     let plan = plan.bad_input()?;
+    check_whole(&path, &plan, target.overrides())?;
     let directory = found.directory;
     let new = Some(New { directory: !directory.exists() });
     let lock = claim(&directory)?;
@@ -179,13 +179,26 @@ fn claim(directory: &Path) -> Result<File, Failure> {
     Ok(lock)
 }
 
-/// Hosts get the text of a plan, and nothing that is beside it.
-fn check_whole(plan: &Plan) -> anyhow::Result<()> {
-    ensure!(
-        !plan.has_files(),
-        "the plan names files beside it, which don't go to other hosts: write the scenario into the plan, as `scenario: |`"
-    );
-    Ok(())
+/// What a plan is refused with that is read without its folder, and names a file there (`Folder` of vtax-plan).
+const WITHOUT_FILES: &str = "this plan comes without the files beside it";
+
+/// Refuses a plan that names files: hosts get its text, and nothing that is beside it.
+fn check_whole(path: &Path, text: &str, overrides: &[String]) -> Result<(), Failure> {
+    let Err(errors) = vtax_plan::parse(&path.to_string_lossy(), text.as_bytes(), overrides) else {
+        return Ok(());
+    };
+    let names_files = match &errors {
+        PlanErrors::Invalid(all) => all.iter().any(|one| one.message.contains(WITHOUT_FILES)),
+        PlanErrors::Read { .. } | PlanErrors::TooLarge { .. } => false,
+    };
+    if !names_files {
+        return Err(errors.into());
+    }
+    Err(anyhow!(
+        "the plan names files beside it, which don't go to other hosts: write them into the plan (`scenario_file` as `scenario: |`, \
+         `targets_file` as `requests`, `body_file` as `body`; injection files can't be)"
+    ))
+    .bad_input()
 }
 
 /// Judges each host's run and keeps its summary with it, as a run's own end does: `vtax serve` lists it by that. One that can't be read or
@@ -289,6 +302,27 @@ mod tests {
         let path = dir.join("plan.yaml");
         fs::write(&path, vtax_testkit::runs::SMALL_PLAN).unwrap();
         path.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_plan_that_names_files_goes_to_no_other_host() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("beside.txt"), "/bytes/100\n").unwrap();
+        let (plan, out) = (plan_in(dir.path()), dir.path().join("run"));
+        let targets = "workload={http: {targets_file: beside.txt, connections: 2}}";
+        let refused = begun(&[&plan, "--set", targets, "--out", out.to_str().unwrap()]).err().unwrap();
+        assert_eq!(refused.exit(), Exit::BadInput);
+        assert!(refused.to_string().starts_with("the plan names files beside it"), "{refused}");
+        assert!(!out.exists(), "nothing is begun");
+        let of = |text: &str, overrides: &[&str]| {
+            let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+            check_whole(Path::new(&plan), text, &overrides).err().map(|refused| refused.to_string())
+        };
+        let whole = vtax_testkit::runs::SMALL_PLAN;
+        let body = "workload={http: {requests: {target: /bytes/100, method: POST, body_file: beside.txt}}}";
+        assert!(of(whole, &[body]).unwrap().starts_with("the plan names files beside it"));
+        assert_eq!(of(whole, &[]), None);
+        assert!(!of("vtax: 1\nnme: x\n", &[]).unwrap().contains("names files"));
     }
 
     #[test]

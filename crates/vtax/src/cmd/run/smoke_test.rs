@@ -9,7 +9,7 @@ use vtax_plan::model::Plan;
 use vtax_run::RunEnd;
 use vtax_store::RunDir;
 use vtax_store::record::{InvalidReason, TrialRecord, Validity};
-use vtax_units::printable;
+use vtax_units::{counted, printable};
 
 use super::{Job, Measured, left_out, shell_word};
 use crate::cmd::check::time_of;
@@ -105,7 +105,9 @@ impl SmokeTest {
     }
 
     fn text(&self) -> String {
-        let mut text = format!("smoke test: {} of {} trials work\n", self.working(), self.trials());
+        let (working, trials) = (self.working(), self.trials());
+        let work = if trials == 1 { "works" } else { "work" };
+        let mut text = format!("smoke test: {working} of {} {work}\n", counted(trials, "trial"));
         let lists = [
             ("these fail", &self.failed),
             ("not on this host", &self.left_out),
@@ -158,6 +160,6 @@ mod tests {
             assert!(text.contains(words), "{words:?} is not in\n{text}");
         }
         let well = SmokeTest::of(&trials[..1], Vec::new(), |_| false);
-        assert_eq!(well.text(), "smoke test: 1 of 1 trials work\n\n");
+        assert_eq!(well.text(), "smoke test: 1 of 1 trial works\n\n");
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use vtax_load::search::Bracket;
 use vtax_load::sip::{PhaseResult, SipConnections, SipProfile, SipResult, SipSpec, Traffic};
-use vtax_units::Share;
+use vtax_units::{Share, counted};
 
 use crate::cmd::load::end::{Completion, LoadEnd};
 use crate::cmd::load::output::{figure, known, millis, times};
@@ -266,6 +266,6 @@ pub(super) fn search_json(bracket: &Bracket, ended: Completion) -> Result<(), Fa
 
 /// `ihs` is the limit of inadequately handled scenarios.
 pub(super) fn search_text(bracket: &Bracket, ihs: Share) -> Result<(), Failure> {
-    let (found, steps) = (known(bracket), bracket.steps.len());
-    out::text(&format!("capacity (at most {ihs} inadequately handled): {found}; {steps} steps\n"))
+    let (found, steps) = (known(bracket), counted(bracket.steps.len(), "step"));
+    out::text(&format!("capacity (at most {ihs} inadequately handled): {found}; {steps}\n"))
 }
