@@ -64,9 +64,10 @@ impl Disk {
         let needed = each.0.saturating_mul(files.into()).saturating_add(SPARE);
         let free = room.f_bavail * room.f_frsize;
         if needed > free {
+            // Nothing else has a place of its own in plans.
+            let own = if what == A_DISK { ", or a disk's own `directory`," } else { "" };
             let reason = format!(
-                "{what} of {} needs {} there, {} are free: free some, or set VTAX_CACHE, or a disk's own `directory`, \
-                 to a directory with more room",
+                "{what} of {} needs {} there, {} are free: free some, or set VTAX_CACHE{own} to a directory with more room",
                 spec.shape.size,
                 Bytes(needed),
                 Bytes(free)
@@ -276,8 +277,10 @@ mod tests {
         let large = VirtualDisk { size: Bytes(1 << 40), ..VirtualDisk::default() };
         let error = Disk::image(&DiskSpec { shape: large, ..spec(parent.path()) }, A_DISK).unwrap_err();
         assert!(error.to_string().contains("a disk of 1024GiB needs "), "{error}");
-        assert!(error.to_string().contains("are free: free some, or set VTAX_CACHE"), "{error}");
+        let way_out = "are free: free some, or set VTAX_CACHE, or a disk's own `directory`, to a ";
+        assert!(error.to_string().contains(way_out), "{error}");
         let error = Disk::of_memory(parent.path(), Bytes(1 << 40)).unwrap_err();
         assert!(error.to_string().contains("a file for a guest's memory of 1024GiB needs "), "{error}");
+        assert!(error.to_string().ends_with("or set VTAX_CACHE to a directory with more room"), "{error}");
     }
 }

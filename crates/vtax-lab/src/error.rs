@@ -55,7 +55,7 @@ pub enum LabError {
         /// The node.
         node: String,
     },
-    /// There is no user-mode Linux here.
+    /// There is no user-mode Linux here, or it is of no use on this architecture.
     #[error(transparent)]
     NoUml(VmError),
     /// User-mode Linux is installed, but its kernel runs no program on this host.

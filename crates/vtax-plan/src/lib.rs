@@ -11,6 +11,7 @@
 //! Reading the file, and those beside it that it names, is the only I/O of this crate.
 
 mod assumptions;
+mod calibration;
 mod cards;
 pub mod containerlab;
 #[macro_use]
@@ -38,6 +39,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+pub use calibration::{against_itself, is_against_itself, is_calibration, resuming};
 pub use diagnose::{Diagnostic, Diagnostics, PlanErrors};
 pub use family::{Misfit, WorkloadModel};
 pub use schema::schema;

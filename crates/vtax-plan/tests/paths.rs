@@ -102,6 +102,9 @@ fn combinations_that_cannot_be_are_told_with_the_way_out() {
         let found = errors("vm-kemari", "[vm: {fault_tolerance: kemari}]", &path);
         let what = "no environment of this plan can be on a `bridged` path with `switch: ovs`";
         assert!(found[0].contains(what) && found[0].contains(like_pairs), "{found:?}");
+        let way_out =
+            "[leave `ovs` out of `switch`, measure it in a plan without `fault_tolerance`, or leave";
+        assert!(found[0].contains(way_out), "{found:?}");
         assert_eq!(ids(&ok("vm", "vm", &path)).len(), 2);
     }
 }

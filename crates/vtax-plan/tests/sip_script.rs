@@ -166,16 +166,6 @@ fn what_makes_no_sense_is_refused() {
     assert!(
         of(&["workload.sip.mix={calling: 100%}"]).contains("unknown key in `sip` with a scenario: `mix`")
     );
-    let calls = |more: &str| {
-        let options = format!("subscribers: 10, media: {{}}, callees: true{more}");
-        format!("workload={{sip: {{scenario_file: deep/call.xml, {options}}}}}")
-    };
-    let relay = "services={kamailio: {media_relay: rtpengine}}";
-    let refused = of(&[relay, &calls(", addresses: [1, 2]")]);
-    assert!(refused.contains("only to the address that they come from"), "{refused}");
-    assert!(refused.contains("[leave `addresses` out"), "{refused}");
-    place.plan(&[relay, &calls("")]);
-    place.plan(&["services=sip", &calls(", addresses: 2")]);
     place.plan(&["services={uas: {scenario_file: server.xml}}"]);
     place.plan(&["services=kamailio", "workload.sip.subscribers=10"]);
     // From memory there is no folder, but a scenario may be in the plan itself.
@@ -184,6 +174,30 @@ fn what_makes_no_sense_is_refused() {
     let inline = serde_json::json!({ "sip": { "scenario": client("") } });
     let plan = parse("p", PLAN.as_bytes(), &[format!("workload={inline}")]).unwrap();
     assert_eq!(script(&plan, 0).scenario.name, "");
+}
+
+/// Kamailio's rule lets them through to the address that they come from alone. Calls to a subscriber who is registered there are none
+/// of its business.
+#[test]
+fn calls_to_callees_from_several_addresses_are_refused_where_nobody_is_registered() {
+    let call = client("").replace("[service]@[remote_ip]", "callee@[callee]");
+    let register = "<send><![CDATA[\nREGISTER sip:[remote_ip] SIP/2.0\nCall-ID: [call_id]\nCSeq: 1 REGISTER\n\
+                    Contact: <sip:[service]@[callee]>\n]]></send>\n<recv response=\"200\"/>\n<send>";
+    let registering = client("").replacen("<send>", register, 1);
+    let place = Place::new(&[("call.xml", &call), ("registering.xml", &registering)]);
+    let calls = |file: &str, more: &str| {
+        let options = format!("subscribers: 10, media: {{}}, callees: true{more}");
+        format!("workload={{sip: {{scenario_file: {file}, {options}}}}}")
+    };
+    let relay = "services={kamailio: {media_relay: rtpengine}}";
+    for file in ["call.xml", "[registering.xml, call.xml]"] {
+        let refused = place.errors(&[relay, &calls(file, ", addresses: [1, 2]")]).remove(0);
+        assert!(refused.contains("only to the address that they come from"), "{refused}");
+        assert!(refused.contains("[leave `addresses` out"), "{refused}");
+    }
+    place.plan(&[relay, &calls("call.xml", "")]);
+    place.plan(&["services=sip", &calls("call.xml", ", addresses: 2")]);
+    place.plan(&[relay, &calls("registering.xml", ", addresses: 2")]);
 }
 
 /// SIPp's own scenarios have such a pause, and calls without a length had no figures of sound.

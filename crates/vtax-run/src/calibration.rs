@@ -1,6 +1,5 @@
 //! A baseline against itself: what that needs, what it is good for, and where it is kept.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,47 +16,14 @@ use vtax_units::hex;
 use vtax_units::metric::NAMED_AFTER;
 use vtax_vm::{Accelerator, Cache, GuestKernel, Qemu, accel};
 
+pub use vtax_plan::{against_itself, is_against_itself};
+
 use crate::precision::comparisons;
 
 /// Directory of the cache that holds calibrations.
 const DIRECTORY: &str = "calibration";
 /// Largest calibration read.
 const LIMIT: u64 = 16 << 20;
-/// How a baseline's double is named.
-const AGAIN: &str = "again";
-
-/// The plan that measures each baseline of `plan` against itself, under the same rules.
-#[must_use]
-pub fn against_itself(plan: &Plan) -> Plan {
-    let baselines = || plan.cells.iter().filter(|c| c.baseline.is_none());
-    let mut taken: BTreeSet<String> = baselines().map(|c| c.id.clone()).collect();
-    let mut cells = Vec::new();
-    for cell in baselines() {
-        let mut twin = cell.clone();
-        twin.environment.name = format!("{}-{AGAIN}", cell.environment.name);
-        let rest = cell.id.strip_prefix(cell.environment.name.as_str()).unwrap_or(&cell.id);
-        twin.id = format!("{}{rest}", twin.environment.name);
-        while !taken.insert(twin.id.clone()) {
-            twin.id.push_str("-again");
-        }
-        twin.baseline = Some(cell.id.clone());
-        cells.extend([cell.clone(), twin]);
-    }
-    Plan {
-        name: format!("{}-calibration", plan.name),
-        description: "What does this testbed tell apart? Baselines against themselves.".to_owned(),
-        cells,
-        // What the plan asks first names environments that aren't there.
-        primary: None,
-        ..plan.clone()
-    }
-}
-
-/// Whether a plan compares baselines with themselves and nothing else.
-#[must_use]
-pub fn is_against_itself(plan: &Plan) -> bool {
-    against_itself(plan).cells == plan.cells
-}
 
 /// What has to be the same for a calibration to hold, one fact each.
 ///

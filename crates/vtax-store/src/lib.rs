@@ -48,5 +48,5 @@ pub use run::{
     write_file,
 };
 pub use samples::SAMPLES_VERSION;
-pub use tail::{JournalLine, JournalTail, is_written};
+pub use tail::{JournalLine, JournalTail, is_locked, is_written};
 pub use trial::{TrialDir, TrialEvent, TrialWriter};

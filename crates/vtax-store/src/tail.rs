@@ -163,21 +163,28 @@ pub(crate) fn ends_completed(journal: &Path) -> bool {
 
 /// Whether a vtax has the run in this directory open for writing: it holds the lock on the journal.
 ///
-/// The lock is looked for in the kernel's list of all locks (proc_locks(5)): trying to take it would keep out a vtax
-/// that starts at that very moment. Where the list doesn't help, as where the writer's processes can't be seen from
-/// here, a `live.jsonl` that changed within the last 15 seconds counts as well.
+/// Where the kernel's list of locks doesn't help, as where the writer's processes can't be seen from here, a `live.jsonl` that changed
+/// within the last 15 seconds counts as well: so for this long a run that has just ended counts, too. [`is_locked`] tells that apart.
 #[must_use]
 pub fn is_written(run: &Path) -> bool {
+    let is_there = || run.join("journal.jsonl").exists();
+    is_locked(run) || (is_there() && is_fresh(&run.join("live.jsonl")))
+}
+
+/// Whether the lock on the journal of the run in this directory is seen to be held: then no other vtax can go on with it.
+///
+/// It is looked for in the kernel's list of all locks (proc_locks(5)): trying to take it would keep out a vtax that starts at that very
+/// moment. False where the holder's processes can't be seen from here.
+#[must_use]
+pub fn is_locked(run: &Path) -> bool {
     let journal = run.join("journal.jsonl");
     let Ok(meta) = fs::metadata(&journal) else { return false };
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-    let is_locked = |device| locked(&locks, device, meta.ino());
+    let is_in_list = |device| locked(&locks, device, meta.ino());
     let own = (major_of(meta.dev()), minor_of(meta.dev()));
     // Where there is a real device, `stat` and the list tell the same one.
     let is_unreal = own.0 == 0;
-    is_locked(own)
-        || is_fresh(&run.join("live.jsonl"))
-        || (is_unreal && mounted_device(&journal).is_some_and(is_locked))
+    is_in_list(own) || (is_unreal && mounted_device(&journal).is_some_and(is_in_list))
 }
 
 fn is_fresh(live: &Path) -> bool {
@@ -377,6 +384,10 @@ mod tests {
         assert!(!is_written(dir.path()));
         append(&dir.path().join("live.jsonl"), "{}\n");
         assert!(is_written(dir.path()), "it has just changed");
+        assert!(!is_locked(dir.path()), "nobody holds it");
+        let journal = fs::File::open(&path).unwrap();
+        crate::lock_journal(&journal, dir.path()).unwrap();
+        assert!(is_locked(dir.path()));
         assert!(!is_written(&dir.path().join("gone")));
     }
 

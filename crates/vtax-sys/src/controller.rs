@@ -116,7 +116,7 @@ enum Stage {
 impl Stage {
     const fn text(self) -> &'static str {
         match self {
-            Self::Map => "becoming root in a user namespace",
+            Self::Map => refusal::MAP,
             Self::Private => "a private mount namespace",
             Self::Session => "a session of its own",
             Self::Proc => refusal::PROC,

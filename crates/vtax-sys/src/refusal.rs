@@ -32,6 +32,9 @@ fn is_chroot(mounts: &[Mounted]) -> bool {
     !mounts.is_empty() && mounts.iter().all(|mount| mount.point != Path::new("/"))
 }
 
+/// The first step in a user namespace that could be made.
+pub(crate) const MAP: &str = "becoming root in a user namespace";
+
 /// The step that containers refuse where all others are allowed.
 pub(crate) const PROC: &str = "a /proc of its own";
 
@@ -42,13 +45,13 @@ pub(crate) fn explain(stage: &'static str, source: io::Error) -> SysError {
             "parts of /proc are masked here, as in a container, and then the kernel lets a user namespace have none of its own".to_owned(),
             "start the container with `--privileged`, or with `--security-opt systempaths=unconfined`".to_owned(),
         ),
-        _ => reason_and_fix(&source),
+        _ => reason_and_fix(stage, &source),
     };
     SysError::NamespacesRefused { stage, reason, fix, source }
 }
 
-fn reason_and_fix(error: &io::Error) -> (String, String) {
-    let (reason, fix) = closed_lock(error);
+fn reason_and_fix(stage: &str, error: &io::Error) -> (String, String) {
+    let (reason, fix) = closed_lock(stage, error);
     let is_root = rustix::process::geteuid().is_root();
     (reason, if is_root { for_root(&fix).to_owned() } else { fix })
 }
@@ -57,6 +60,12 @@ fn reason_and_fix(error: &io::Error) -> (String, String) {
 fn for_root(fix: &str) -> &str {
     let fix = fix.strip_suffix(", or run as root").unwrap_or(fix);
     fix.strip_prefix("run as root, or ").unwrap_or(fix)
+}
+
+/// Whether a seccomp filter is what refused. One that forbids namespaces lets none be made; AppArmor lets them be made, and nobody
+/// become root in them.
+fn is_the_filter(stage: &str, has_filter: bool, restricts_apparmor: bool) -> bool {
+    has_filter && !(stage == MAP && restricts_apparmor)
 }
 
 /// The filter that containers have. The host's AppArmor may refuse too what the filter allows then.
@@ -70,7 +79,7 @@ fn seccomp_filter(restricts_apparmor: bool) -> (String, String) {
     ("a seccomp filter forbids it, as in a container".to_owned(), fix)
 }
 
-fn closed_lock(error: &io::Error) -> (String, String) {
+fn closed_lock(stage: &str, error: &io::Error) -> (String, String) {
     let pair = |reason: &str, fix: &str| (reason.to_owned(), fix.to_owned());
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EUSERS) => {
@@ -102,7 +111,7 @@ fn closed_lock(error: &io::Error) -> (String, String) {
     }
     // Containers see the host's sysctl, but it is their filter that refuses first.
     let restricts_apparmor = sysctl("kernel/apparmor_restrict_unprivileged_userns").is_some_and(|v| v != 0);
-    if has_seccomp_filter() {
+    if is_the_filter(stage, has_seccomp_filter(), restricts_apparmor) {
         return seccomp_filter(restricts_apparmor);
     }
     if restricts_apparmor {
@@ -153,6 +162,14 @@ mod tests {
         let (reason, fix) = seccomp_filter(true);
         assert!(!reason.contains("AppArmor"), "{reason}");
         assert!(fix.starts_with("start the container") && fix.contains("userns=0` too"), "{fix}");
+    }
+
+    /// A service manager's filter, which allows namespaces, was blamed for what AppArmor refused.
+    #[test]
+    fn a_filter_is_not_blamed_for_a_namespace_that_was_made() {
+        assert!(is_the_filter("new namespaces", true, true) && is_the_filter("new namespaces", true, false));
+        assert!(is_the_filter(MAP, true, false) && !is_the_filter(MAP, true, true));
+        assert!(!is_the_filter("new namespaces", false, true) && !is_the_filter(MAP, false, false));
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub enum VmError {
         reason: String,
     },
     /// Guests run the host's own programs, and are PCs.
-    #[error("virtual machines need an x86-64 host, and this one is {architecture}")]
+    #[error("virtual machines and user-mode Linux need an x86-64 host, and this one is {architecture}")]
     OtherArchitecture {
         /// The host's, as Rust names it, such as `aarch64`.
         architecture: &'static str,

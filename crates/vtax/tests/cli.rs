@@ -358,7 +358,9 @@ fn without_namespaces_loopback_is_measured() {
     let scratch = Scratch::new();
     let binary = scratch.name("vtax");
     programs::install(Path::new(VTAX), Path::new(&binary));
-    let plan = scratch.file("plan.yaml", &brief_plan("[native, vm]", "[http]"));
+    // The service is on this host's loopback, beside those of other tests.
+    let service = format!("[{{http: {{port: {}}}}}]", vtax_sys::free_port());
+    let plan = scratch.file("plan.yaml", &brief_plan("[native, vm]", &service));
     let forbid = "echo 0 > /proc/sys/user/max_user_namespaces; \
                   exec setpriv --inh-caps=-all --bounding-set=-all --no-new-privs \"$@\"";
     let output = Command::new("unshare")

@@ -6,13 +6,16 @@ use vtax_lab::{Lab, LabError};
 use vtax_plan::model::{EnvironmentKind, NatOptions, NetPath, PathKind};
 use vtax_sys::chain;
 use vtax_sys::require::{complete, possible};
+use vtax_vm::VmError;
 
 use crate::obstacle;
 use crate::stage::{Stage, spec};
 
 pub(crate) fn case(lab: &mut Lab) {
     let there = match lab.uml_release() {
-        Err(e @ LabError::UmlUnusable { .. }) => possible(Some(e)),
+        Err(e @ (LabError::UmlUnusable { .. } | LabError::NoUml(VmError::OtherArchitecture { .. }))) => {
+            possible(Some(e))
+        }
         other => complete(other.err().map(|e| chain(&e))),
     };
     if !there {

@@ -287,6 +287,8 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
             }
             kind => format!("`{}` path", kind.word()),
         };
+        // With another `switch` it may.
+        let others_suit = named.variants.0.iter().any(|v| environments().any(|e| v.value.kind.suits(e)));
         let (why, way_out) = match kind {
             PathKind::Mininet(_) => ("its hosts are network namespaces", "add `native` to the environments"),
             PathKind::Shared(_) | PathKind::Rootless(_) | PathKind::Wireguard => (
@@ -295,6 +297,9 @@ fn check_paths(parts: &Parts<'_>, report: &mut Report) {
             ),
             PathKind::Nic(_) => {
                 ("the service runs on the remote host itself", "add `native` to the environments")
+            }
+            PathKind::Bridged(VirtualSwitch::Ovs) if protected && others_suit => {
+                (LIKE_PAIRS, "leave `ovs` out of `switch`, measure it in a plan without `fault_tolerance`")
             }
             PathKind::Bridged(_) | PathKind::VmVm(_) if protected => {
                 (LIKE_PAIRS, "measure this path in a plan without `fault_tolerance`")

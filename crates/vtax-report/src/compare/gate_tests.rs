@@ -113,6 +113,25 @@ fn a_measure_of_which_no_trial_counts_is_told() {
     assert!(compare(&lost, &lost, &options(&["capacity"], true)).unwrap().passes());
 }
 
+/// `all` told the measure, and the metric's own name the metric: the gate counted one lack twice.
+#[test]
+fn a_lost_measure_whose_metric_is_named_beside_all_is_told_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = made(dir.path());
+    let of_capacity = |record: &TrialRecord| record.measure == "capacity";
+    let lost = without(&run, &dir.path().join("lost"), InvalidReason::NothingSucceeded, of_capacity);
+    let told = |metrics: &[&str]| {
+        let missing = compare(&lost, &lost, &options(metrics, true)).unwrap().missing;
+        missing.into_iter().filter(|text| text.contains("capacity")).collect::<Vec<String>>()
+    };
+    let measure = "capacity is in neither run: none of its trials counts.";
+    assert_eq!(told(&[ALL_METRICS]), [measure]);
+    let metric = "capacity (capacity) is in neither run: no valid trial gave a figure.";
+    assert_eq!(told(&[ALL_METRICS, "capacity"]), [metric]);
+    // Another metric's name says nothing of it.
+    assert!(told(&[ALL_METRICS, "latency_p50"]).iter().any(|text| text == measure));
+}
+
 fn of_eight(dir: &Path) -> RunDir {
     let eight = fixture::Options { repetitions: 8, seconds: 2, rate: 400, ..fixture::Options::default() };
     fixture::create(&dir.join("run"), &eight).unwrap()

@@ -1,12 +1,13 @@
 //! What was to be compared and has no row, as neither side has a figure of it.
 
-use vtax_plan::model::{Cell, NetworkTestKind};
+use vtax_plan::model::{Cell, MeasureKind, NetworkTestKind};
 
 use super::runs::Runs;
 use super::{ALL_METRICS, Options, Row, is_among, is_asked_for};
 use crate::data::RunData;
 use crate::families::metrics;
 use crate::fates::TrialFates;
+use crate::general::trial::PERCENTILES;
 use crate::metric::{Info, LIFECYCLE, parts_of_measure};
 use crate::rows::leads;
 
@@ -21,9 +22,9 @@ pub(super) struct Missing {
 
 /// All of it: metrics, environments of a metric, measures.
 pub(super) fn missing(a: Runs<'_>, b: Runs<'_>, rows: &[Row], options: &Options) -> Vec<Missing> {
-    let mut missing = in_all_cells(a, b, rows, options);
+    let (mut missing, told) = in_all_cells(a, b, rows, options);
     missing.extend(in_some_cells(a, b, rows, options));
-    missing.extend(measures(a, b, rows, options));
+    missing.extend(measures(a, b, rows, options, &told));
     missing
 }
 
@@ -40,9 +41,15 @@ fn all_data<'a>(a: Runs<'a>, b: Runs<'a>) -> impl Iterator<Item = &'a RunData> {
     a.all().chain(b.all()).map(|run| &run.context.data)
 }
 
-/// What was asked for by name and what first tables lack, with the reason where there is one.
-fn in_all_cells(a: Runs<'_>, b: Runs<'_>, rows: &[Row], options: &Options) -> Vec<Missing> {
-    let mut missing = Vec::new();
+/// What was asked for by name and what first tables lack, with the reason where there is one; and the metrics asked for by name that no
+/// trial gave.
+fn in_all_cells(
+    a: Runs<'_>,
+    b: Runs<'_>,
+    rows: &[Row],
+    options: &Options,
+) -> (Vec<Missing>, Vec<&'static str>) {
+    let (mut missing, mut told) = (Vec::new(), Vec::new());
     for info in looked_for(options) {
         let named = is_named(options, info);
         let of_metric = || rows.iter().map(|r| &r.comparison).filter(|c| c.metric == info.name);
@@ -60,12 +67,15 @@ fn in_all_cells(a: Runs<'_>, b: Runs<'_>, rows: &[Row], options: &Options) -> Ve
         let text = match why {
             Some((_, why)) if nowhere => format!("is in neither run: {why}"),
             Some((measure, why)) => format!("of the measure {measure} is in neither run: {why}"),
-            None if nowhere && named => "is in neither run: no valid trial gave a figure".to_owned(),
+            None if nowhere && named => {
+                told.push(info.name);
+                "is in neither run: no valid trial gave a figure".to_owned()
+            }
             None => continue,
         };
         missing.push(Missing { gated: named, text: format!("{} ({}) {text}.", info.label, info.name) });
     }
-    missing
+    (missing, told)
 }
 
 /// What other cells have of a measure and one has in neither run: without a row, nothing would tell that a change broke it, or that
@@ -133,8 +143,9 @@ fn why_not(
     Some((true, why.unwrap_or_else(|| fates.why_none().to_owned())))
 }
 
-/// Measures of which no trial counts in either run, in any environment. What is asked for by name is told by its name.
-fn measures(a: Runs<'_>, b: Runs<'_>, rows: &[Row], options: &Options) -> Vec<Missing> {
+/// Measures of which no trial counts in either run, in any environment. What is asked for by name is told by its name:
+/// `by_name` are the metrics that were.
+fn measures(a: Runs<'_>, b: Runs<'_>, rows: &[Row], options: &Options, by_name: &[&str]) -> Vec<Missing> {
     let (of_a, of_b) = (a.data(), b.data());
     if !options.metrics.is_empty() && options.metrics.iter().all(|name| name != ALL_METRICS) {
         return Vec::new();
@@ -151,10 +162,24 @@ fn measures(a: Runs<'_>, b: Runs<'_>, rows: &[Row], options: &Options) -> Vec<Mi
         let of_made = fates.iter().find(|f| f.made > 0).copied().unwrap_or_default();
         fates.iter().all(|f| f.counting == 0).then(|| of_made.why_none())
     };
+    let is_told = |measure: &str| by_name.iter().any(|metric| is_about(of_a, measure, metric));
     let common = of_a.measures().filter(|m| *m != LIFECYCLE && of_b.measures().any(|n| n == *m));
-    let lost = common.filter(|m| is_asked(m) && !is_beside(m) && !has_row(m));
+    let lost = common.filter(|m| is_asked(m) && !is_beside(m) && !has_row(m) && !is_told(m));
     let told = lost.filter_map(|measure| Some(format!("{measure} is in neither run: {}.", why(measure)?)));
     told.map(|text| Missing { gated: true, text }).collect()
+}
+
+/// Whether a metric is what a measure is made for, so that the lack of one is that of the other. A test of a path or of storage has
+/// several.
+fn is_about(data: &RunData, measure: &str, metric: &str) -> bool {
+    let kind = data.plan.measures.iter().find(|m| m.name == measure).map(|m| &m.kind);
+    match kind {
+        Some(MeasureKind::Capacity(_) | MeasureKind::Throughput(_) | MeasureKind::Ims(_)) => {
+            leads(data, measure, metric)
+        }
+        Some(MeasureKind::Latency(_)) => PERCENTILES.iter().any(|(name, _)| *name == metric),
+        _ => false,
+    }
 }
 
 /// Whether a measure is a test by UDP.

@@ -1,7 +1,7 @@
 //! Provenance, how to repeat the run, and the words of the page.
 
-use vtax_plan::is_smoke_test;
 use vtax_plan::model::Plan;
+use vtax_plan::{is_smoke_test, resuming};
 use vtax_units::fact;
 
 use crate::chapter::{Chapter, Page, Rank};
@@ -128,7 +128,8 @@ fn again(plan: &Plan, directory: &str) -> (&'static str, String) {
         return ("Write this report again:", report);
     }
     let said = "Go on where a run was cut short, or write this report again:";
-    (said, format!("vtax run --resume {directory}\n{report}"))
+    let (verb, on) = resuming(plan);
+    (said, format!("vtax {verb} --resume {directory}{on}\n{report}"))
 }
 
 fn repeat(context: &Context) -> Markup {
@@ -173,6 +174,9 @@ mod tests {
                     workload: {http: {target: /page/1}}, measure: [capacity], repeat: 3}";
         let plan = vtax_plan::parse("t", text.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(again(&plan, "runs/a").1, "vtax run --resume runs/a\nvtax report runs/a");
+        // As a run it would be refused.
+        let of_calibration = again(&vtax_plan::against_itself(&plan), "runs/a").1;
+        assert_eq!(of_calibration, "vtax calibrate --resume runs/a\nvtax report runs/a");
         let of_smoke_test = again(&vtax_plan::smoke_test(&plan), "runs/a");
         assert_eq!(of_smoke_test, ("Write this report again:", "vtax report runs/a".to_owned()));
     }

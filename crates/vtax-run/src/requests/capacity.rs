@@ -128,14 +128,19 @@ pub(super) fn too_slow(limits: &Limits, outcome: &StepOutcome, waiting: u64) -> 
     limited.rfind(|(_, limit, found)| found > limit).map(|(name, limit, found)| {
         // What is over by a little would look like the limit.
         let is_fine = limit < Nanos::from_millis(1) || found.0 - limit.0 < 100_000;
-        let (found, digits) = (found.as_secs_f64() * 1e3, if is_fine { 3 } else { 1 });
+        let ms = |time: Nanos| time.as_secs_f64() * 1e3;
+        let digits = if is_fine { 3 } else { 1 };
+        let shown = format!("{:.digits$}", ms(found));
+        // What had no answer counts as over by a nanosecond, which no figure shows.
+        let is_above = shown.parse::<f64>().is_ok_and(|shown| shown > ms(limit) + 1e-9);
+        let was = if is_above { format!("{shown} ms, ") } else { String::new() };
         let more = match waiting {
             0 => String::new(),
             waiting => {
                 format!("; {} had no answer when the step was over", counted(waiting, "request"))
             }
         };
-        format!("the {name} percentile of latency was {found:.digits$} ms, over the limit of {limit}{more}")
+        format!("the {name} percentile of latency was {was}over the limit of {limit}{more}")
     })
 }
 

@@ -139,6 +139,8 @@ fn a_step_that_is_too_slow_says_what_had_no_answer() {
     let outcome = spec.outcome(Rate(100.0), &result);
     let why = super::capacity::too_slow(&limits, &outcome, result.counts.waiting).expect("it is");
     assert!(why.ends_with("over the limit of 3s; 30 requests had no answer when the step was over"), "{why}");
+    // It is over by a nanosecond, which no figure shows.
+    assert!(why.contains("latency was over the limit") && !why.contains("3000.000"), "{why}");
     assert!(!super::capacity::too_slow(&limits, &outcome, 0).expect("it is").contains("no answer"));
     let one = super::capacity::too_slow(&limits, &outcome, 1).expect("it is");
     assert!(one.ends_with("; 1 request had no answer when the step was over"), "{one}");
@@ -156,6 +158,7 @@ fn what_is_over_a_limit_by_a_little_doesnt_look_like_it() {
     assert!(too_slow(200_000, 234_000).contains("was 0.234 ms, over the limit of 200us"));
     assert!(too_slow(50_000_000, 50_020_000).contains("was 50.020 ms, over the limit of 50ms"));
     assert!(too_slow(50_000_000, 61_000_000).contains("was 61.0 ms, over the limit of 50ms"));
+    assert!(too_slow(50_000_000, 50_000_400).contains("latency was over the limit of 50ms"));
     let above = super::percent_above;
     assert_eq!([above(0.1727, Share(0.1)), above(0.07004, Share(0.07))], ["17.27 %", "7.004 %"]);
     assert_eq!(above(1e-6, Share(0.0)), "0.0001 %");

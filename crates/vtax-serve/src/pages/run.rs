@@ -1,7 +1,7 @@
 //! One run: how it is getting on, what it came to until now, and the ways from it.
 
-use vtax_plan::is_smoke_test;
 use vtax_plan::model::Plan;
+use vtax_plan::{is_smoke_test, resuming};
 use vtax_report::markup::Markup;
 use vtax_report::pages::{close_table, command_line, long, moment, open_table, quantity, tax_range};
 use vtax_store::summary::Summary;
@@ -93,7 +93,8 @@ fn ways(id: &str, run: &RunDir, plan: &Plan, state: RunState) -> Markup {
     let words = |words: &[&str]| command_line(&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>());
     let mut commands = vec![words(&["vtax", "report", &path])];
     if state == RunState::Incomplete && !is_smoke_test(plan) {
-        commands.push(words(&["vtax", "run", "--resume", &path]));
+        let (verb, on) = resuming(plan);
+        commands.push(words(&["vtax", verb, "--resume", &path]) + on);
     }
     m.open("details", &[]).element("summary", &[], "In a terminal");
     m.element("pre", &[("tabindex", "0")], &commands.join("\n")).close("details");
@@ -245,6 +246,27 @@ mod tests {
         }
         std::fs::write(&journal, text).unwrap();
         assert_eq!(spent() - before, 8_000);
+    }
+
+    #[test]
+    fn a_smoke_test_is_not_gone_on_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = vtax_fixture::Options { repetitions: 1, seconds: 1, rate: 10, ..Default::default() };
+        let run = vtax_fixture::create(&dir.path().join("a"), &options).unwrap();
+        let plan = run.plan().unwrap();
+        let of = |plan: &Plan, state| ways("1", &run, plan, state).into_string();
+        let begin = |verb: &str| format!("vtax {verb} --resume ");
+        assert!(of(&plan, RunState::Incomplete).contains(&begin("run")));
+        // As a run it would be refused.
+        let of_calibration = of(&vtax_plan::against_itself(&plan), RunState::Incomplete);
+        assert!(of_calibration.contains(&begin("calibrate")), "{of_calibration}");
+        assert!(!of_calibration.contains(&begin("run")), "{of_calibration}");
+        for (plan, state) in
+            [(&vtax_plan::smoke_test(&plan), RunState::Incomplete), (&plan, RunState::Complete)]
+        {
+            let text = of(plan, state);
+            assert!(text.contains("vtax report ") && !text.contains("--resume"), "{text}");
+        }
     }
 
     #[test]

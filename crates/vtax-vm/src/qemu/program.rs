@@ -171,7 +171,8 @@ mod tests {
     fn where_guests_cannot_run_nothing_is_to_be_installed() {
         assert!(check("x86_64").is_ok());
         let error = check("aarch64").unwrap_err().to_string();
-        assert_eq!(error, "virtual machines need an x86-64 host, and this one is aarch64");
+        let told = "virtual machines and user-mode Linux need an x86-64 host, and this one is aarch64";
+        assert_eq!(error, told);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! `vtax calibrate`: what a testbed can tell apart.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use vtax_plan::is_smoke_test;
 use vtax_report::Report;
 use vtax_run::{RunEnd, RunError, TrialsOutcome, calibration};
 use vtax_store::provenance::HostFacts;
@@ -10,7 +11,7 @@ use vtax_store::{CalibratedEffect, Calibration};
 use vtax_vm::Cache;
 
 use crate::cmd::run::{Job, Measured, exit_of, resuming, shell_word};
-use crate::cmd::run_target::RunTargetArgs;
+use crate::cmd::run_target::{RunTarget, RunTargetArgs};
 use crate::exit::{Classify, Exit, Failure, Outcome, report};
 use crate::front::in_controller;
 use crate::out;
@@ -31,15 +32,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let target = args.target.resolve(|plan| calibration::against_itself(&plan))?;
-    if !calibration::is_against_itself(&target.plan) {
-        // Only one that is resumed can be of another kind.
-        let directory = shell_word(&target.directory);
-        return Err(anyhow::anyhow!(
-            "{directory} is an ordinary run and no calibration. `vtax run --resume {directory}` continues it; \
-             `vtax calibrate PLAN` begins a calibration"
-        ))
-        .bad_input();
-    }
+    check_kind(&target)?;
     // An older calibration must have no say in a new one.
     let job = Job::new(target, &[])?;
     // Before the controller: inside its namespaces the host looks different.
@@ -49,6 +42,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let outcome = measured.and_then(|measured| conclude(&job, &host, &measured, args.json));
         outcome.unwrap_or_else(|failure| report(&failure))
     })
+}
+
+/// Refuses what is no calibration: only what is resumed can be of another kind.
+fn check_kind(target: &RunTarget) -> Result<(), Failure> {
+    let RunTarget { plan, directory, .. } = target;
+    let word = shell_word(directory);
+    let error = if is_smoke_test(plan) {
+        // Perhaps of a plan that compares a baseline with itself: its figures say nothing all the same.
+        anyhow::anyhow!(
+            "{word} is a smoke test, which isn't gone on with; `vtax calibrate PLAN` begins a calibration"
+        )
+    } else if !calibration::is_against_itself(plan) {
+        let command = resuming(plan, directory);
+        anyhow::anyhow!(
+            "{word} is an ordinary run and no calibration. `{command}` continues it; \
+             `vtax calibrate PLAN` begins a calibration"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(error).bad_input()
 }
 
 /// A calibration is strict without being asked, so what can't be built isn't told with the name of that option.
@@ -78,13 +92,28 @@ fn conclude(job: &Job, host: &HostFacts, measured: &Measured, json: bool) -> Out
         return Ok(exit_of(*outcome));
     }
     let made = made(job, host, &report);
-    let kept = calibration::keep(Cache::of_user().dir(), &made)?;
+    let kept = keep(Cache::of_user().dir(), &made, &directory, &mut err)?;
     if json {
         out::json(&made)?;
-    } else {
+    } else if let Some(kept) = kept {
         out::printable(&text(&made, &kept))?;
     }
     Ok(Exit::Done)
+}
+
+/// Keeps what was found, and gives its place. Of nothing that is compared nothing is kept, as it would replace what was found before.
+fn keep(
+    cache: &Path,
+    made: &Calibration,
+    directory: &str,
+    err: &mut impl Write,
+) -> Result<Option<PathBuf>, Failure> {
+    if made.effects.is_empty() {
+        let what = "no trial has a figure that is compared, so nothing is calibrated or kept";
+        let _ = writeln!(err, "{what}; {directory}/report.html has them");
+        return Ok(None);
+    }
+    Ok(Some(calibration::keep(cache, made)?))
 }
 
 fn made(job: &Job, host: &HostFacts, report: &Report) -> Calibration {
@@ -93,9 +122,6 @@ fn made(job: &Job, host: &HostFacts, report: &Report) -> Calibration {
 
 /// What was found, for people.
 fn text(made: &Calibration, kept: &Path) -> String {
-    if made.effects.is_empty() {
-        return "nothing of this plan is compared, so there is nothing to calibrate\n".to_owned();
-    }
     let mut text = String::from(
         "\nThe baseline against itself: the difference that was seen (there is none in truth), and the smallest difference that \
          this host can show\n\n",
@@ -150,6 +176,67 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
 mod tests {
     use super::*;
 
+    fn effect(metric: &str, told_apart: bool) -> CalibratedEffect {
+        CalibratedEffect {
+            cell: "native.bridge.http".into(),
+            measure: "latency".into(),
+            metric: metric.into(),
+            trials: 5,
+            tax: Some(1.012),
+            interval: Some((0.97, 1.05)),
+            detectable: Some(1.061),
+            told_apart,
+        }
+    }
+
+    fn of(effects: Vec<CalibratedEffect>) -> Calibration {
+        Calibration {
+            version: 1,
+            key: "k".into(),
+            conditions: vec![],
+            made_unix_ms: 0,
+            vtax_version: "0".into(),
+            plan: "t".into(),
+            run: "r".into(),
+            effects,
+        }
+    }
+
+    #[test]
+    fn a_calibration_of_nothing_replaces_none() {
+        let cache = tempfile::tempdir().unwrap();
+        let mut told = Vec::new();
+        let good = of(vec![effect("latency_p50", false)]);
+        let path = keep(cache.path(), &good, "runs/a", &mut told).unwrap().unwrap();
+        assert!(told.is_empty());
+        let kept = std::fs::read(&path).unwrap();
+        assert_eq!(keep(cache.path(), &of(vec![]), "runs/b", &mut told).unwrap(), None);
+        assert_eq!(std::fs::read(&path).unwrap(), kept, "the good one is still there");
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.starts_with("no trial has a figure that is compared"), "{told}");
+        assert!(told.ends_with("runs/b/report.html has them\n"), "{told}");
+    }
+
+    #[test]
+    fn what_is_no_calibration_is_told_by_what_goes_on_with_it() {
+        let text = "{vtax: 1, name: t, baseline: native, environments: [native, container], services: http, \
+                    workload: {http: {target: /page/1}}, measure: [throughput], repeat: 3}";
+        let plan = vtax_plan::parse("t", text.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        let itself = calibration::against_itself(&plan);
+        let checked = |plan| {
+            check_kind(&RunTarget { plan, directory: "runs/a".into(), plan_file: None, tags: Vec::new() })
+        };
+        let refused = |plan| checked(plan).unwrap_err().to_string();
+        assert!(checked(itself.clone()).is_ok());
+        let renamed = vtax_plan::model::Plan { name: "u".to_owned(), ..itself };
+        for of_smoke_test in [vtax_plan::smoke_test(&plan), vtax_plan::smoke_test(&renamed)] {
+            let told = refused(of_smoke_test);
+            assert!(told.starts_with("runs/a is a smoke test") && !told.contains("--resume"), "{told}");
+        }
+        let told = refused(plan);
+        assert!(told.contains("`vtax run --resume runs/a` continues it"), "{told}");
+    }
+
     #[test]
     fn what_cannot_be_built_is_not_blamed_on_an_option_that_there_is_not() {
         let refused = RunError::NotAllPossible("native.bridge.nginx: not installed".to_owned());
@@ -165,26 +252,7 @@ mod tests {
 
     #[test]
     fn the_text_says_what_is_told_and_what_should_not_have_been() {
-        let effect = |metric: &str, told_apart| CalibratedEffect {
-            cell: "native.bridge.http".into(),
-            measure: "latency".into(),
-            metric: metric.into(),
-            trials: 5,
-            tax: Some(1.012),
-            interval: Some((0.97, 1.05)),
-            detectable: Some(1.061),
-            told_apart,
-        };
-        let made = Calibration {
-            version: 1,
-            key: "k".into(),
-            conditions: vec![],
-            made_unix_ms: 0,
-            vtax_version: "0".into(),
-            plan: "t".into(),
-            run: "r".into(),
-            effects: vec![effect("latency_p50", false), effect("latency_p99", true)],
-        };
+        let made = of(vec![effect("latency_p50", false), effect("latency_p99", true)]);
         let text = text(&made, Path::new("/c/k.json"));
         for part in [
             "native.bridge.http\n  measure  metric       trials  seemed                smallest\n",
@@ -196,8 +264,6 @@ mod tests {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
         let unknown = CalibratedEffect { detectable: None, interval: None, ..effect("latency_p50", false) };
-        let nothing = Calibration { effects: vec![], ..made.clone() };
-        assert!(self::text(&nothing, Path::new("/c/k.json")).starts_with("nothing of this plan is compared"));
         let text = self::text(&Calibration { effects: vec![unknown], ..made }, Path::new("/c/k.json"));
         assert!(text.contains("no smallest effect is known of 1 of them, as too few"), "{text}");
     }

@@ -15,8 +15,8 @@ use anyhow::Context;
 use serde::Serialize;
 use vtax_lab::{Isolation, LabOptions};
 use vtax_plan::estimate::{Assumptions, estimate};
-use vtax_plan::is_smoke_test;
 use vtax_plan::model::{Cell, Measure, Plan};
+use vtax_plan::{is_calibration, is_smoke_test};
 use vtax_report::Report;
 use vtax_run::{
     Executor, LabExecutor, LiveProgress, PairSupport, RunEnd, RunError, Runner, Stop, TrialsOutcome,
@@ -177,16 +177,9 @@ fn check_resumed(target: &RunTarget) -> Result<(), Failure> {
     Err(error).bad_input()
 }
 
-/// Whether `vtax calibrate` made a plan: by its name too, as a plan of one's own may compare a baseline with itself.
-fn is_calibration(plan: &Plan) -> bool {
-    plan.name.ends_with("-calibration") && calibration::is_against_itself(plan)
-}
-
 /// The command that goes on with a run of this plan.
 pub(super) fn resuming(plan: &Plan, directory: &Path) -> String {
-    let verb = if is_calibration(plan) { "calibrate" } else { "run" };
-    // Which hosts they were isn't kept with the run.
-    let on = if plan.hosts_asked() > 0 { " --on WHERE" } else { "" };
+    let (verb, on) = vtax_plan::resuming(plan);
     format!("vtax {verb} --resume {}{on}", shell_word(directory))
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 use vtax_plan::is_smoke_test;
-use vtax_store::{RunBrief, RunDir, RunStamp, is_written};
+use vtax_store::{RunBrief, RunDir, RunStamp, is_locked};
 
 use crate::cmd::Cli;
 use crate::cmd::run::{resuming, shell_word};
@@ -32,6 +32,8 @@ struct Here {
     run: Option<(PathBuf, RunBrief)>,
     /// The command that goes on with that run, where it was cut short.
     resume: Option<String>,
+    /// Whether it goes on right now.
+    goes_on: bool,
 }
 
 pub(crate) fn run() -> Outcome {
@@ -53,17 +55,18 @@ impl Here {
         let newest = runs.filter_map(|run| Some((RunStamp::of(&run)?, run))).max();
         let run = newest.and_then(|(_, run)| RunBrief::read(&run).ok().map(|brief| (run, brief)));
         let cut = run.as_ref().filter(|(_, brief)| !brief.complete);
-        let resume = cut.and_then(|(run, _)| resume(run));
+        let goes_on = cut.is_some_and(|(run, _)| is_locked(run));
+        let resume = cut.filter(|_| !goes_on).and_then(|(run, _)| resume(run));
         let shipped = [directory, shared].map(|place| place.join(FIRST));
         let shipped = shipped.into_iter().find(|plan| plan.is_file()).map(unprefixed);
-        Self { plans, shipped, run, resume }
+        Self { plans, shipped, run, resume, goes_on }
     }
 }
 
-/// The command that goes on with a run that isn't complete: none does with a smoke test, nor with what goes on right now.
+/// The command that goes on with a run that isn't complete: none does with a smoke test.
 fn resume(run: &Path) -> Option<String> {
     let plan = RunDir::open(run).and_then(|run| run.plan()).ok()?;
-    (!is_smoke_test(&plan) && !is_written(run)).then(|| resuming(&plan, run))
+    (!is_smoke_test(&plan)).then(|| resuming(&plan, run))
 }
 
 /// What is in a directory; nothing where it can't be read. Names without `./` in front.
@@ -95,11 +98,16 @@ fn next(here: &Here) -> String {
     let mut steps: Vec<(String, &str)> = Vec::new();
     if let Some((run, _)) = &here.run {
         let run = shell_word(run);
-        steps.push(match &here.resume {
-            Some(command) => (command.clone(), "go on with the run that was cut short"),
-            None => (format!("vtax report {run}"), "the last run's report again"),
-        });
-        steps.push(("vtax serve".to_owned(), "a page to watch, browse and compare runs"));
+        let serve = "vtax serve".to_owned();
+        if here.goes_on {
+            steps.push((serve, "the run that goes on now"));
+        } else {
+            steps.push(match &here.resume {
+                Some(command) => (command.clone(), "go on with the run that was cut short"),
+                None => (format!("vtax report {run}"), "the last run's report again"),
+            });
+            steps.push((serve, "a page to watch, browse and compare runs"));
+        }
     }
     let mut plans: Vec<String> = here.plans.iter().take(3).map(|plan| shell_word(plan)).collect();
     if plans.is_empty() {
@@ -168,12 +176,17 @@ mod tests {
             shipped: Some(FIRST.into()),
             run: Some(("runs/a".into(), RunBrief { complete, ..brief.clone() })),
             resume: (!complete).then(|| "vtax run --resume runs/a".to_owned()),
+            goes_on: false,
         };
         let cut = next(&here(false));
         assert!(cut.contains("vtax run --resume runs/a") && cut.contains("runs/a: vm is worse"), "{cut}");
         assert!(cut.contains("vtax run 'my plan.yaml'") && !cut.contains("quick.yaml"), "{cut}");
         let whole = next(&here(true));
         assert!(whole.contains("vtax report runs/a") && !whole.contains("--resume"), "{whole}");
+        let going_on = next(&Here { resume: None, goes_on: true, ..here(false) });
+        assert!(going_on.contains("the run that goes on now\n"), "{going_on}");
+        assert!(!going_on.contains("vtax report") && !going_on.contains("--resume"), "{going_on}");
+        assert_eq!(going_on.matches("vtax serve").count(), 1, "{going_on}");
     }
 
     #[test]
@@ -185,11 +198,11 @@ mod tests {
         for (name, plan) in [("smoke", vtax_plan::smoke_test(&whole)), ("whole", whole)] {
             let place = here.path().join(name);
             let run = RunDir::create(place.join("runs/a"), &plan, &provenance).unwrap();
-            let live = place.join("runs/a/live.jsonl");
-            std::fs::write(&live, "").unwrap();
-            assert_eq!(Here::look(&place, &place).resume, None, "it goes on right now: {name}");
-            std::fs::remove_file(&live).unwrap();
+            let found = Here::look(&place, &place);
+            assert_eq!((found.resume, found.goes_on), (None, true), "it goes on right now: {name}");
             drop(run);
+            // It was written to a moment ago, as is usual right after Ctrl-C.
+            std::fs::write(place.join("runs/a/live.jsonl"), "").unwrap();
             assert_eq!(resumed(&place).is_some(), name == "whole", "{name}");
         }
     }
@@ -199,7 +212,7 @@ mod tests {
         let run = place.join("runs/a");
         let _ = (0..1_000).find(|_| {
             std::thread::sleep(std::time::Duration::from_millis(20));
-            !is_written(&run)
+            !is_locked(&run)
         });
         Here::look(place, place).resume
     }

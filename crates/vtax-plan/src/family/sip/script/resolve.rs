@@ -12,7 +12,7 @@ use crate::diagnose::{Report, shorten};
 use crate::family::network::resolve::{check_buffer, check_packet};
 use crate::family::sip::model::{SipTls, SipTransport};
 use crate::family::sip::resolve::{MOST_ADDRESSES, subscribers, tls};
-use crate::folder::Refusal;
+use crate::folder::{Folder, Refusal};
 use crate::model::{MOST_CONNECTIONS, Protocol, Service, ServiceKind, Workload};
 use crate::raw::WorkloadRaw;
 use crate::resolve::check::{LONGEST, check_count, check_port, counts_in, duration_in};
@@ -286,6 +286,20 @@ fn check_text(text: &str, span: Span, report: &mut Report) {
     }
 }
 
+/// Whether a scenario calls `[callee]` itself. One that registers it calls its subscriber, whom the service finds. A file that can't be
+/// read was told.
+fn calls_callee(raw: &ScriptWorkloadRaw, folder: &Folder) -> bool {
+    // A message may begin in the line that opens it.
+    let is_call = |line: &str| {
+        let line = line.rsplit("<![CDATA[").next().unwrap_or(line).trim();
+        line.starts_with("INVITE ") && line.contains("[callee]")
+    };
+    let calls = |text: &str| text.lines().any(is_call);
+    let files = raw.scenario_file.iter().flat_map(|files| &files.value.items);
+    let mut texts = files.filter_map(|file| folder.read(&file.value, SCENARIO_BYTES_MAX).ok());
+    raw.scenario.as_ref().is_some_and(|text| calls(&text.value)) || texts.any(|text| calls(&text))
+}
+
 /// Reports services that can't be asked for what the workload does.
 pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], report: &mut Report) {
     let WorkloadRaw::Sip(sip) = workload else { return };
@@ -315,11 +329,12 @@ pub(crate) fn check_served(workload: &WorkloadRaw, services: &[Named<Service>], 
                      answers any call is the service `uas`",
                 )
             }
-            // With a relay of sound it has a rule for calls to `[callee]`, which is an address that nobody has registered.
+            // With a relay of sound it has a rule for a call to `[callee]` itself, which isn't registered.
             (SipRaw::Script(raw), ServiceKind::Kamailio(kamailio))
                 if kamailio.media_relay.is_some()
                     && raw.callees.value
-                    && raw.addresses.value.items.iter().any(|item| item.value > 1) =>
+                    && raw.addresses.value.items.iter().any(|item| item.value > 1)
+                    && calls_callee(raw, &report.folder) =>
             {
                 (
                     "lets calls through only to the address that they come from, and `callees` are at the first of several `addresses`",
