@@ -43,15 +43,15 @@ fn run(changes: &[&str], cells: usize) -> BTreeMap<String, Value> {
     last
 }
 
-/// Both users of a trial saw their desktops and answers on them.
+/// Both users of a trial saw their desktops and answers on them. Where the machine was taken meanwhile, the second may have come too
+/// late for a load of a second.
 fn check((cell, trial): (&String, &Value)) {
     let load = &trial["observations"][0]["result"]["load"];
     let found = &load["details"]["desktop"];
-    assert_eq!(
-        (found["sessions"].as_u64(), found["connected"].as_u64()),
-        (Some(2), Some(2)),
-        "{cell}: {trial}"
-    );
+    let fewest = if trial["validity"]["reason"] == "disturbed" { 1 } else { 2 };
+    let connected = found["connected"].as_u64().unwrap_or_default();
+    assert_eq!(found["sessions"].as_u64(), Some(2), "{cell}: {trial}");
+    assert!((fewest..=2).contains(&connected), "{cell}: {trial}");
     assert!(load["counts"]["ok"].as_u64() > Some(0) && found["trouble"].is_null(), "{cell}: {trial}");
     assert!(found["picture"].as_str().is_some_and(|png| png.starts_with("iVBORw0KGgo")), "{cell}: {found}");
 }
