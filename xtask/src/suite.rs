@@ -573,7 +573,7 @@ mod tests {
         let script = "sleep 600 & echo $!; (setsid sleep 600 & echo $!); env -i sleep 600 & echo $!; wait";
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdout(File::create(&file).expect("a file"));
-        let (status, hung) = end_of(&mut command, Duration::from_secs(5)).expect("its end");
+        let (status, hung) = end_of(&mut command, Duration::from_secs(20)).expect("its end");
         let said = std::fs::read_to_string(&file).expect("what it said");
         std::fs::remove_file(&file).expect("it is there");
         assert!(!status.success() && hung.is_some());

@@ -39,11 +39,13 @@ pub(crate) struct Loads {
     writer: Writer,
     open: Mutex<Option<Box<dyn Session>>>,
     running: Mutex<Option<Arc<Control>>>,
+    /// True once the node ends: also a step that is about to begin is to end.
+    ending: AtomicBool,
 }
 
 impl Loads {
     pub(crate) fn new(writer: Writer) -> Self {
-        Self { writer, open: Mutex::default(), running: Mutex::default() }
+        Self { writer, open: Mutex::default(), running: Mutex::default(), ending: AtomicBool::new(false) }
     }
 
     /// Opens a load in place of the one before, which is closed first: both may want the same ports.
@@ -61,6 +63,10 @@ impl Loads {
         let session = open.as_mut().ok_or("no load is open")?;
         let control = Arc::new(Control::new());
         *lock(&self.running) = Some(Arc::clone(&control));
+        // After it can be found: who ends the node meanwhile finds it, or is seen here.
+        if self.ending.load(Ordering::SeqCst) {
+            control.cancel();
+        }
         let ended = AtomicBool::new(false);
         if let Some(at) = at {
             wait_until(at, &control);
@@ -86,8 +92,9 @@ impl Loads {
         self.session().map(|mut open| drop(open.take()))
     }
 
-    /// Ends the step that runs; the load ends with the node.
+    /// Ends the step that runs, and each that is still to begin; the load ends with the node.
     pub(crate) fn cancel(&self) {
+        self.ending.store(true, Ordering::SeqCst);
         if let Some(control) = lock(&self.running).take() {
             control.cancel();
         }

@@ -15,7 +15,7 @@ use vtax_sys::require::{Need, need};
 use vtax_units::{Bytes, CpuSet, Nanos};
 use vtax_vm::{GuestTemplate, GuestTemplateOptions, Vm, VmConfig};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 
 fn main() {
     if vtax_agent::guest::is_init() {

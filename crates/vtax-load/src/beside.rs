@@ -13,7 +13,7 @@ use crate::storage::{StorageResult, StorageSession, StorageSpec, StorageStep};
 use crate::{Control, LoadError, Model, PartPace, RequestStep};
 
 /// The others' load stands before a test begins.
-const LEAD: Duration = Duration::from_millis(200);
+const LEAD: Duration = Duration::from_millis(500);
 /// Length of the intervals in what the others found, of which nobody looks at more than the sum.
 const INTERVAL: Nanos = Nanos::from_secs(60);
 

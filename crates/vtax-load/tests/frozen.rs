@@ -6,16 +6,19 @@ mod http_support;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use http_support::{Load, run};
 use vtax_load::{ArrivalProcess, Control, LoadResult, Model, Segment};
+use vtax_sys::require::possible;
 use vtax_units::{CpuSet, Nanos, Rate};
 
 const PERIOD: Duration = Duration::from_secs(1);
 const FREEZE: Duration = Duration::from_millis(100);
 const RATE: f64 = 300.0;
+const TOO_BUSY: &str = "this machine is too busy: it held up each of ten loads";
 
 /// Answers at once, but for the last tenth of each second.
 fn frozen_server() -> SocketAddr {
@@ -62,6 +65,36 @@ fn load(target: SocketAddr, model: Model, connections: u32) -> LoadResult {
     run(&spec, &Control::new()).unwrap()
 }
 
+/// The longest that a thread which only sleeps was held up since that was last asked, in nanoseconds.
+static AWAY: AtomicU64 = AtomicU64::new(0);
+
+fn watch_this_machine() {
+    thread::spawn(|| {
+        loop {
+            let from = Instant::now();
+            thread::sleep(Duration::from_millis(1));
+            AWAY.fetch_max(from.elapsed().as_nanos() as u64, Relaxed);
+        }
+    });
+}
+
+/// Makes a load up to ten times, until its result fits: the machine that tests run on may be too busy to keep time. Nothing where
+/// it was too busy each time.
+fn quiet<T>(load: impl Fn() -> T, fits: impl Fn(&T) -> bool) -> Option<T> {
+    let mut last = None;
+    for _ in 0..10 {
+        AWAY.store(0, Relaxed);
+        let found = load();
+        if fits(&found) {
+            return Some(found);
+        }
+        if Duration::from_nanos(AWAY.load(Relaxed)) < Duration::from_millis(10) {
+            last = Some(found);
+        }
+    }
+    last
+}
+
 #[test]
 fn an_open_loop_sees_a_freeze_as_theory_says() {
     let address = frozen_server();
@@ -76,19 +109,19 @@ fn an_open_loop_sees_a_freeze_as_theory_says() {
         let at = |q: f64| r.latency.quantile(q).as_secs_f64() * 1e3;
         (78.0..115.0).contains(&at(0.99)) && (38.0..75.0).contains(&at(0.95)) && at(0.5) < 20.0
     };
-    // The machine that tests run on may be too busy to keep time: one quiet run of ten is asked for.
-    let mut result = open();
-    for _ in 0..9 {
-        if fits(&result) {
-            break;
-        }
-        result = open();
-    }
+    watch_this_machine();
+    let Some(result) = quiet(open, fits) else {
+        let _ = possible(Some(TOO_BUSY));
+        return;
+    };
     let found: Vec<Nanos> = [0.5, 0.95, 0.99].iter().map(|q| result.latency.quantile(*q)).collect();
     assert!(fits(&result), "median, p95, p99: {found:?}");
     // The same server in a closed loop: four requests a second meet a freeze, out of thousands.
     let closed = || load(address, Model::Closed, 4).latency.quantile(0.99);
     let hides = |p99: &Nanos| p99.as_secs_f64() * 3.0 < found[2].as_secs_f64();
-    let p99 = (0..9).map(|_| closed()).find(hides).unwrap_or_else(closed);
+    let Some(p99) = quiet(closed, hides) else {
+        let _ = possible(Some(TOO_BUSY));
+        return;
+    };
     assert!(hides(&p99), "{p99:?} {:?}", found[2]);
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vtax_load::network::{
     Direction, NetworkError, NetworkResult, NetworkSpec, NetworkTestKind, PingResult, PingTest, Probe,
@@ -131,6 +131,9 @@ fn whole(flow: &TcpFlow, streams: usize) {
     assert!(flow.goodput() > 1e6);
 }
 
+/// Longest time for what a busy machine does late.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// What a test finds, made again where a stall of this machine spoilt it: that isn't so every time.
 fn undisturbed<T>(test: impl Fn() -> T, whole: impl Fn(&T) -> bool) -> T {
     for _ in 0..19 {
@@ -145,13 +148,19 @@ fn undisturbed<T>(test: impl Fn() -> T, whole: impl Fn(&T) -> bool) -> T {
 #[test]
 fn bulk_goes_up_down_and_both_ways() {
     let server = Server::start();
-    let up = server.tcp(bulk(Direction::Up));
+    // Who counts is away at the end, or hears late of the begin: then an interval lacks.
+    let counted = |found: &TcpResult| {
+        let mut flows = [&found.up, &found.down].into_iter().flatten();
+        flows.all(|flow| flow.receiver.intervals.len() == 3 && flow.goodput() > 1e6)
+    };
+    let tcp = |test: TcpTest| undisturbed(|| server.tcp(test.clone()), counted);
+    let up = tcp(bulk(Direction::Up));
     assert!(up.down.is_none());
     whole(&up.up.unwrap(), 2);
-    let down = server.tcp(bulk(Direction::Down));
+    let down = tcp(bulk(Direction::Down));
     assert!(down.up.is_none());
     whole(&down.down.unwrap(), 2);
-    let both = server.tcp(TcpTest { copy: true, ..bulk(Direction::Both) });
+    let both = tcp(TcpTest { copy: true, ..bulk(Direction::Both) });
     whole(&both.up.unwrap(), 2);
     whole(&both.down.unwrap(), 2);
 }
@@ -216,7 +225,8 @@ fn datagrams_arrive_at_their_rate() {
 #[test]
 fn without_a_rate_datagrams_go_as_fast_as_they_can() {
     let server = Server::start();
-    let result = server.udp(UdpTest { rate: None, ..datagrams(1, Direction::Up) });
+    let fast = || server.udp(UdpTest { rate: None, ..datagrams(1, Direction::Up) });
+    let result = undisturbed(fast, |found| found.sender.sent > 3_000);
     assert!(result.sender.sent > 3_000, "{:?}", result.sender);
     assert!(result.receiver.received <= result.sender.sent);
     let lost = result.sender.sent - result.receiver.received;
@@ -226,7 +236,7 @@ fn without_a_rate_datagrams_go_as_fast_as_they_can() {
 #[test]
 fn transactions_are_timed() {
     let server = Server::start();
-    let result = server.rr(transactions());
+    let result = undisturbed(|| server.rr(transactions()), |found| found.transactions > 100);
     assert!(result.transactions > 100, "{result:?}");
     assert_eq!(result.latency.len(), result.transactions);
     assert!(result.client_cpu.total().0 > 0 && result.server_cpu.total().0 > 0);
@@ -243,7 +253,9 @@ fn echo_comes_back() {
         let NetworkResult::Ping(result) = run(&spec, &Control::new(), &watch).unwrap() else { panic!() };
         (result, watched.into_inner())
     };
-    let whole = |(result, _): &(PingResult, u64)| (250..=301).contains(&result.intended) && all_came(result);
+    let whole = |(result, watched): &(PingResult, u64)| {
+        (250..=301).contains(&result.intended) && all_came(result) && *watched >= 3
+    };
     let (result, watched) = undisturbed(test, whole);
     assert!((250..=301).contains(&result.intended), "{}", result.intended);
     assert_eq!((result.sent, result.answered, result.duplicates), (result.intended, result.intended, 0));
@@ -315,7 +327,15 @@ fn tests_that_a_client_gives_up_take_no_place() {
     let with = |window, congestion: &str| {
         let socket =
             SocketOptions { window, congestion: Some(congestion.to_owned()), ..SocketOptions::default() };
-        server.test(NetworkTestKind::Tcp(TcpTest { socket, streams: 1, ..bulk(Direction::Up) }))
+        let test = TcpTest { socket, streams: 1, ..bulk(Direction::Up) };
+        let since = Instant::now();
+        loop {
+            match server.test(NetworkTestKind::Tcp(test.clone())) {
+                // A busy machine may be slow to see that the client before is gone.
+                Err(error) if error.to_string().contains("it is busy") && since.elapsed() < PATIENCE => {}
+                found => return found,
+            }
+        }
     };
     for window in [None, Some(Bytes(16 << 10))] {
         for _ in 0..6 {

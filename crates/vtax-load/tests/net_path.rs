@@ -161,6 +161,9 @@ fn first_interval(path: &Path) -> u64 {
     flow.receiver.intervals[0]
 }
 
+/// Of a test in milliseconds: a thread that starts after the end sends nothing, and on a busy machine that may be late.
+const TIME: u64 = 2_000;
+
 #[test]
 fn link_local_addresses_are_on_their_interface() {
     if !need(&[Need::Root]) {
@@ -179,7 +182,7 @@ fn link_local_addresses_are_on_their_interface() {
     for test in
         [bulk(Some(Bytes(64 << 10))), datagrams(500), NetworkTestKind::Udp(down), NetworkTestKind::Ping(ping)]
     {
-        match path.test(test, 300).unwrap() {
+        match path.test(test, TIME).unwrap() {
             NetworkResult::Tcp(found) => assert!(found.up.unwrap().receiver.total_bytes > 0),
             NetworkResult::Udp(found) => assert!(found.receiver.received > 0, "{found:?}"),
             NetworkResult::Ping(found) => assert!(found.answered > 0, "{found:?}"),
@@ -194,20 +197,20 @@ fn a_path_too_narrow_for_full_packets_is_named() {
         return;
     }
     let path = Path::build();
-    assert!(path.test(bulk(None), 200).is_ok());
+    assert!(path.test(bulk(None), TIME).is_ok());
     path.change(set_mtu("p2", 1_000));
-    let failure = path.test(bulk(None), 200).expect_err("nothing gets through");
+    let failure = path.test(bulk(None), TIME).expect_err("nothing gets through");
     assert_eq!(failure.kind, FailureKind::MtuMismatch, "{failure:?}");
     assert!(failure.detail.contains("segments of 1448 bytes"), "{failure:?}");
     // Where the far end sends, it finds out as well, and doesn't wait for this one's word to say so.
-    let failure = path.test(transfer(Direction::Down, None), 200).expect_err("nothing gets through");
+    let failure = path.test(transfer(Direction::Down, None), TIME).expect_err("nothing gets through");
     assert_eq!(failure.kind, FailureKind::MtuMismatch, "{failure:?}");
     // Small ones do, and a datagram as large as a segment doesn't.
-    let Ok(NetworkResult::Udp(udp)) = path.test(datagrams(500), 200) else {
+    let Ok(NetworkResult::Udp(udp)) = path.test(datagrams(500), TIME) else {
         panic!("small ones get through")
     };
     assert!(udp.receiver.received > 0, "{udp:?}");
-    let Ok(NetworkResult::Udp(udp)) = path.test(datagrams(1_400), 200) else {
+    let Ok(NetworkResult::Udp(udp)) = path.test(datagrams(1_400), TIME) else {
         panic!("the test itself is made")
     };
     assert_eq!(udp.receiver.received, 0, "{udp:?}");

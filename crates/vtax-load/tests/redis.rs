@@ -158,13 +158,16 @@ fn what_is_lost_stale_or_corrupt_is_told_apart() {
     let session = RedisSession::open(&server.spec(writes, 1)).unwrap();
     server.command("COPY key:000000000000 kept REPLACE");
     assert_eq!(run(&session, Model::Closed).counts.errors.total(), 0);
-    let ended = AtomicBool::new(false);
+    let (ended, (tell, told)) = (AtomicBool::new(false), std::sync::mpsc::channel());
     let meddling = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let (server, ended) = (&server, &ended);
+        scope.spawn(move || {
             while !ended.load(Ordering::Relaxed) {
                 server.command("COPY kept key:000000000000 REPLACE");
+                let _ = tell.send(());
             }
         });
+        told.recv().expect("it has begun");
         let counts = run(&session, Model::Closed).counts;
         ended.store(true, Ordering::Relaxed);
         counts

@@ -124,8 +124,16 @@ fn time_of_threads_that_ended_is_not_lost() {
         .expect("a thread")
         .join()
         .expect("it ends");
-    let end = snapshot(&scope);
-    assert!(end.tasks.iter().all(|t| t.name != "burner"));
+    // Who joins a thread may go on some moments before the kernel's list is without it.
+    let until = Instant::now() + Duration::from_secs(20);
+    let end = loop {
+        let end = snapshot(&scope);
+        if end.tasks.iter().all(|t| t.name != "burner") {
+            break end;
+        }
+        assert!(Instant::now() < until, "it is still there");
+        std::thread::sleep(Duration::from_millis(5));
+    };
     let time = own_time(&start.tasks, &end.tasks).total();
     assert!(time.0 >= 120_000_000, "{time}");
 }
@@ -137,24 +145,24 @@ fn threads_are_told_by_name_and_timed_finely() {
     let thread = std::thread::Builder::new()
         .name("CPU 0/TCG".into())
         .spawn(move || {
-            let before = own_cpu();
             burn(Duration::from_millis(33));
-            tell.send(own_cpu().saturating_sub(before)).expect("somebody listens");
+            tell.send(own_cpu()).expect("somebody listens");
             // A task's run time is brought up to date when it is switched out.
             finished.recv().expect("somebody tells");
+            own_cpu()
         })
         .expect("a thread");
     let used = told.recv().expect("it runs");
     std::thread::sleep(Duration::from_millis(20));
     let seen = snapshot(&Scope::Threads(std::process::id()));
     finish.send(()).expect("it waits");
-    thread.join().expect("it ends");
+    let most = thread.join().expect("it ends");
     let task = seen.tasks.iter().find(|t| t.name == "CPU 0/TCG").expect("it is there");
     let time = Duration::from_nanos(task.user.0 + task.system.0);
     // Ticks alone are off by up to 20 ms; without schedstat that is all there is.
     let slack =
         Duration::from_millis(if std::path::Path::new("/proc/self/schedstat").exists() { 5 } else { 21 });
-    assert!(time + slack >= used && time <= used + slack, "{time:?} {used:?}");
+    assert!(time + slack >= used && time <= most + slack, "{used:?} <= {time:?} <= {most:?}");
 }
 
 #[test]
@@ -194,11 +202,15 @@ fn a_hundred_processes_cost_less_than_a_hundredth_of_a_core() {
     let roots = sleepers.iter().map(|s| s.0.id()).collect();
     let mut probe = Probe::new(Scope::Processes(roots)).expect("/proc");
     assert_eq!(probe.snapshot().expect("readable").tasks.len(), 100);
-    let (rounds, begun, wall) = (20, own_cpu(), Instant::now());
-    for _ in 0..rounds {
+    let wall = Instant::now();
+    let mut took = [(); 20].map(|()| {
+        let begun = own_cpu();
         probe.snapshot().expect("readable");
-    }
-    let each = (own_cpu() - begun) / rounds;
+        own_cpu() - begun
+    });
+    took.sort_unstable();
+    // What a hypervisor takes may count as this thread's time: one such moment is not what a snapshot costs.
+    let each = took[took.len() / 2];
     // Debug builds and busy machines included; `make bench` has the figure of a release build.
     assert!(each < Duration::from_millis(10), "{each:?}");
     assert!(wall.elapsed() < Duration::from_secs(20));

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use vtax_fixture::{Options, create};
 use vtax_report::{Report, write_all};
-use vtax_store::RunDir;
 use vtax_store::record::{TrialRecord, Validity};
 use vtax_store::summary::{MetricSummary, Summary, Verdict};
+use vtax_store::{RunDir, RunWriter, StoreError};
 
 fn small() -> Options {
     Options { repetitions: 4, seconds: 3, rate: 400, ..Options::default() }
@@ -16,6 +17,19 @@ fn small() -> Options {
 
 fn make(dir: &Path, options: &Options) -> RunDir {
     create(&dir.join("run"), options).unwrap()
+}
+
+/// Goes on with a run. What other tests start has its lock too until it is another program.
+fn resume(run: &RunDir) -> RunWriter {
+    let begun = Instant::now();
+    loop {
+        match RunDir::resume(run.path()) {
+            Err(StoreError::Locked { .. }) if begun.elapsed() < Duration::from_secs(30) => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            resumed => return resumed.unwrap(),
+        }
+    }
 }
 
 #[test]
@@ -380,14 +394,14 @@ fn a_percentile_of_all_trials_has_ten_answers_beyond_it() {
 fn a_run_that_was_resumed_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let run = make(dir.path(), &small());
-    RunDir::resume(run.path()).unwrap().completed().unwrap();
+    resume(&run).completed().unwrap();
     let said = |run: &RunDir| {
         write_all(run).unwrap();
         let page = fs::read_to_string(run.path().join("report.html")).unwrap();
         (run.summary().unwrap().notes.concat().contains("interrupted"), page.contains("<dt>interrupted</dt>"))
     };
     assert_eq!(said(&run), (false, false));
-    let mut writer = RunDir::resume(run.path()).unwrap();
+    let mut writer = resume(&run);
     let record = run.trials().unwrap().remove(0);
     let files = writer.begin_trial(&record.cell, &record.measure, 9).unwrap();
     writer.finish_trial(files, record).unwrap();
@@ -400,7 +414,7 @@ fn a_run_that_was_resumed_says_so() {
 fn what_a_run_foretold_is_told_until_it_is_complete() {
     let dir = tempfile::tempdir().unwrap();
     let run = make(dir.path(), &small());
-    let mut writer = RunDir::resume(run.path()).unwrap();
+    let mut writer = resume(&run);
     writer.forecast("capacity", "capacity, after 2 rounds: so").unwrap();
     writer.note(None, "something else").unwrap();
     let said = |text: &str| {

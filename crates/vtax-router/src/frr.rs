@@ -415,11 +415,9 @@ mod tests {
 
     #[test]
     fn of_a_daemon_that_does_not_answer_its_end_is_told() {
-        let process = |script| Some(shell(script));
-        let daemons = vec![
-            (Daemon::Ospfd, process("echo out of memory; exit 1")),
-            (Daemon::Zebra, process("exec sleep 600")),
-        ];
+        let ended = shell("echo out of memory; exit 1");
+        assert!(ended.handle.ended_within(LONG).unwrap());
+        let daemons = vec![(Daemon::Ospfd, Some(ended)), (Daemon::Zebra, Some(shell("exec sleep 600")))];
         let router = Router { name: "r1".to_owned(), daemons };
         let reset = || RouterError::Unknown("connection reset".to_owned());
         let told = router.why(Daemon::Ospfd, reset()).to_string();

@@ -4,6 +4,7 @@ mod sip_client;
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use sip_client::{Client, Server};
 
@@ -33,6 +34,17 @@ fn text(output: &Output) -> String {
     format!("{}\n{}", tail(&output.stdout), tail(&output.stderr))
 }
 
+/// Waits until sipp listens on a port of 127.0.0.1. Over TCP nothing is sent again: a first call that comes before would be lost.
+fn until_listening(transport: &str, port: &str) {
+    let (table, state) = if transport == "t1" { ("tcp", "0A") } else { ("udp", "07") };
+    let own = format!(":{:04X} 00000000:0000 {state} ", port.parse::<u16>().unwrap());
+    let until = Instant::now() + Duration::from_secs(20);
+    while !std::fs::read_to_string(format!("/proc/net/{table}")).unwrap().contains(&own) {
+        assert!(Instant::now() < until, "sipp doesn't listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Calls from sipp's built-in caller to its built-in callee through the proxy.
 fn calls(transport: &str) {
     if !vtax_sys::require::installed(&["sipp"]) {
@@ -49,6 +61,7 @@ fn calls(transport: &str) {
     let parameter = if transport == "t1" { ";transport=tcp" } else { "" };
     let contact = format!("Contact: <sip:subs000007@127.0.0.1:{callee_port}{parameter}>\r\n");
     client.register_contact(7, &contact);
+    until_listening(transport, &callee_port);
     let target: SocketAddr = server.address;
     let target = target.to_string();
     let mut arguments =

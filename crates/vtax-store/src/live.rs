@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -136,13 +137,15 @@ impl LiveWriter {
 pub struct LiveReader {
     path: PathBuf,
     position: u64,
+    /// What was read last. It is held so that no newer file gets its number.
+    held: Option<File>,
 }
 
 impl LiveReader {
     /// A reader of the run in this directory, from the start of what its file holds.
     #[must_use]
     pub fn new(run: &Path) -> Self {
-        Self { path: run.join(NAME), position: 0 }
+        Self { path: run.join(NAME), position: 0, held: None }
     }
 
     /// What was written since the last call, in order; nothing where there is no file yet. A line that is not
@@ -153,21 +156,26 @@ impl LiveReader {
     /// [`StoreError::Io`] where the file is there but can't be read, [`StoreError::Damaged`] where it is no regular file.
     pub fn read(&mut self) -> Result<Vec<LiveState>, StoreError> {
         let error = |e| StoreError::io("read", &self.path, e);
-        let mut file = match crate::files::open(&self.path) {
+        let file = match crate::files::open(&self.path) {
             Ok(file) => file,
             Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 return Ok(Vec::new());
             }
             Err(e) => return Err(e),
         };
-        if file.metadata().map_err(error)?.len() < self.position {
+        let now = file.metadata().map_err(error)?;
+        let before = self.held.as_ref().and_then(|held| held.metadata().ok());
+        let is_same = before.is_some_and(|before| (before.dev(), before.ino()) == (now.dev(), now.ino()));
+        if !is_same || now.len() < self.position {
             // It started anew.
             self.position = 0;
         }
         let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(self.position))
-            .and_then(|_| file.take(2 * LIMIT).read_to_end(&mut bytes))
+        (&file)
+            .seek(SeekFrom::Start(self.position))
+            .and_then(|_| (&file).take(2 * LIMIT).read_to_end(&mut bytes))
             .map_err(error)?;
+        self.held = Some(file);
         let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
         self.position += whole as u64;
         let lines = bytes[..whole].split(|b| *b == b'\n').filter(|line| !line.is_empty());
@@ -201,6 +209,12 @@ mod tests {
         let mut resumed = LiveWriter::create(dir.path()).unwrap();
         resumed.append(&state(4)).unwrap();
         assert_eq!(reader.read().unwrap(), [state(4)]);
+        // Also one that is longer than the one before by the time it is read.
+        let mut resumed = LiveWriter::create(dir.path()).unwrap();
+        for at in [5, 6, 7] {
+            resumed.append(&state(at)).unwrap();
+        }
+        assert_eq!(reader.read().unwrap(), [state(5), state(6), state(7)]);
     }
 
     #[test]

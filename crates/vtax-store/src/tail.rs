@@ -179,12 +179,20 @@ pub fn is_written(run: &Path) -> bool {
 pub fn is_locked(run: &Path) -> bool {
     let journal = run.join("journal.jsonl");
     let Ok(meta) = fs::metadata(&journal) else { return false };
-    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let locks = list_of_locks().unwrap_or_default();
     let is_in_list = |device| locked(&locks, device, meta.ino());
     let own = (major_of(meta.dev()), minor_of(meta.dev()));
     // Where there is a real device, `stat` and the list tell the same one.
     let is_unreal = own.0 == 0;
     is_in_list(own) || (is_unreal && mounted_device(&journal).is_some_and(is_in_list))
+}
+
+/// The kernel's list of locks, read a page at a time. Each read goes on by place in the list: where a lock before it is given up
+/// meanwhile, the next one is passed over. So it isn't read in the few bytes that [`fs::read_to_string`] begins with.
+fn list_of_locks() -> std::io::Result<String> {
+    let mut list = String::with_capacity(64 << 10);
+    fs::File::open("/proc/locks")?.read_to_string(&mut list)?;
+    Ok(list)
 }
 
 fn is_fresh(live: &Path) -> bool {
@@ -370,7 +378,7 @@ mod tests {
         let path = dir.path().join("journal.jsonl");
         let file = fs::File::create(&path).unwrap();
         crate::lock_journal(&file, dir.path()).unwrap();
-        let locks = fs::read_to_string("/proc/locks").unwrap();
+        let locks = list_of_locks().unwrap();
         let (device, inode) = (mounted_device(&path).unwrap(), file.metadata().unwrap().ino());
         assert!(locked(&locks, device, inode), "{device:?} and {inode} are not in {locks}");
         assert_eq!(mounted_device(&dir.path().join("gone")), None);

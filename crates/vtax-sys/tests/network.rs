@@ -151,28 +151,38 @@ fn a_cable_carries_tcp_and_tbf_limits_it() {
             .unwrap();
     }
     let listener = b.run(|| Ok(TcpListener::bind((address(2), 80)).unwrap())).unwrap();
-    let sender = std::thread::spawn(move || {
-        let sent = a.run(|| {
-            let mut stream = TcpStream::connect((address(2), 80)).unwrap();
-            stream.write_all(&vec![0; 5_000_000]).unwrap();
-            Ok(())
+    let (mut a, mut fastest) = (a, f64::INFINITY);
+    // A busy machine may delay some; none is faster than the limit.
+    for _ in 0..10 {
+        let sender = std::thread::spawn(move || {
+            let sent = a.run(|| {
+                let mut stream = TcpStream::connect((address(2), 80)).unwrap();
+                stream.write_all(&vec![0; 5_000_000]).unwrap();
+                Ok(())
+            });
+            // The cable goes with the namespace of either end.
+            sent.map(|()| a)
         });
-        // The cable goes with the namespace of either end.
-        sent.map(|()| a)
-    });
-    let (mut stream, _) = listener.accept().unwrap();
-    let start = Instant::now();
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).unwrap();
-    let _a = sender.join().unwrap().unwrap();
-    // 5 MB at 12.5 MB/s take 0.4 s.
-    let seconds = start.elapsed().as_secs_f64();
-    println!("5 MB at 100 Mbit/s: {seconds:.3} s");
-    assert!(bytes.len() == 5_000_000 && (0.35..3.0).contains(&seconds), "{seconds}");
+        let (mut stream, _) = listener.accept().unwrap();
+        let start = Instant::now();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        a = sender.join().unwrap().unwrap();
+        // 5 MB at 12.5 MB/s take 0.4 s.
+        let seconds = start.elapsed().as_secs_f64();
+        println!("5 MB at 100 Mbit/s: {seconds:.3} s");
+        assert!(bytes.len() == 5_000_000 && seconds >= 0.35, "{seconds}");
+        fastest = seconds.min(fastest);
+        if fastest < 3.0 {
+            break;
+        }
+    }
+    assert!(fastest < 3.0, "{fastest}");
     let mut netlink = Netlink::open_in(&b).unwrap();
     let link = netlink.link("eth0").unwrap();
     assert!(link.running && link.stats.received_bytes > 5_000_000);
     netlink.send(nl::delete_root_qdisc(link.index)).unwrap();
+    drop(a);
 }
 
 fn optional_features_work_or_are_said_to_be_missing() {

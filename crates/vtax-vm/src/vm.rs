@@ -25,8 +25,9 @@ use crate::qmp::{EventHandler, Holder, Orders, Qmp, QmpEvent};
 const QMP_PATIENCE: Duration = Duration::from_secs(5);
 /// How long QEMU may take to end by itself once asked.
 const QUIT_PATIENCE: Duration = Duration::from_secs(2);
-/// How long to wait for QEMU's end once its sockets are closed, so that an error can say how it ended.
-const END_PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait for QEMU's end once its sockets are closed, so that an error can say how it ended: on a busy host that may
+/// take more than a second.
+const END_PATIENCE: Duration = Duration::from_secs(5);
 /// A network card.
 #[derive(Debug)]
 pub struct VmNic {

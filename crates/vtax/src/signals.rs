@@ -12,7 +12,7 @@ use crate::progress::Lines;
 
 /// Signals that come so soon after the first ask for the same. What stops a service or a job (`systemctl stop`, `scancel`) sends one to
 /// each of its processes, and the front process passes its own on.
-const SAME: Duration = Duration::from_millis(500);
+const SAME: Duration = Duration::from_secs(1);
 
 /// What is said at the first signal: what is done before the end, and how to have that at once.
 pub(crate) fn stopping(first: &str) -> String {

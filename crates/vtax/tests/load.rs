@@ -8,6 +8,8 @@ use vtax_sys::require::{Need, installed, need};
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 /// Short, and at a rate that a busy machine can carry.
 const SHORT: [&str; 5] = ["--warmup", "0s", "--duration", "300ms", "-q"];
+/// Of a closed loop, in which nothing begins after this time, however late threads start.
+const CLOSED: [&str; 5] = ["--warmup", "0s", "--duration", "3s", "-q"];
 
 fn vtax(arguments: &[&str]) -> Output {
     Command::new(VTAX).args(arguments).stdin(Stdio::null()).output().expect("vtax starts")
@@ -63,7 +65,8 @@ fn a_server_that_is_not_there_is_no_success() {
     let nobody = format!("127.0.0.1:{}", vtax_sys::free_port());
     let url = format!("http://{nobody}/");
     let load = |rest: &[&str]| vtax(&[&["load", "http", &url][..], rest, &SHORT].concat());
-    for output in [load(&["--rate", "50/s"]), load(&["--connections", "2"])] {
+    let closed = vtax(&[&["load", "http", &url, "--connections", "2"][..], &CLOSED].concat());
+    for output in [load(&["--rate", "50/s"]), closed] {
         expect(&output, 1, &["connections were refused: does a server listen there?"]);
         without_figures(&output);
     }
@@ -197,7 +200,7 @@ fn a_reader_that_has_seen_enough_is_no_bug() {
     let plan = plan.to_str().expect("UTF-8");
     let server = Server::start();
     let url = format!("{}/page/1", server.url);
-    let load = [&["load", "http", &url, "--connections", "2"][..], &SHORT].concat();
+    let load = [&["load", "http", &url, "--connections", "2"][..], &CLOSED].concat();
     let json = [&load[..], &["--json"]].concat();
     for arguments in [&["schema"][..], &["check", plan], &["check", plan, "--json"], &load, &json] {
         let (reader, writer) = std::io::pipe().expect("a pipe");

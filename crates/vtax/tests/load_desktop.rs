@@ -87,7 +87,9 @@ fn a_hostile_server_is_named_and_costs_little() {
     for (address, words) in cases {
         let mut command = Command::new(VTAX);
         command.args(["load", "desktop", &address.to_string(), "--connections", "1", "--encoding", "zrle"]);
-        command.args(["--quiet", "--timeout", "50ms", "--warmup", "0s", "--duration", "1500ms"]);
+        // It is the last word that is told: no other server is given up for what a busy machine does late.
+        let timeout = if words == "the desktop answered nothing" { "50ms" } else { "10s" };
+        command.args(["--quiet", "--timeout", timeout, "--warmup", "0s", "--duration", "1500ms"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("vtax starts");
         let mut told = String::new();
         child.stdout.take().expect("piped").read_to_string(&mut told).expect("text");

@@ -142,13 +142,12 @@ fn agent(directory: &Path) -> Child {
         .expect("vtax starts")
 }
 
-fn ended_within(child: &mut Child, seconds: u64) -> Duration {
+fn ended_within(child: &mut Child, seconds: u64) {
     let from = Instant::now();
     while child.try_wait().expect("it is a child").is_none() {
         assert!(from.elapsed() < Duration::from_secs(seconds), "it goes on");
         std::thread::sleep(Duration::from_millis(50));
     }
-    from.elapsed()
 }
 
 #[test]
@@ -157,13 +156,16 @@ fn a_host_ends_with_its_stream_and_with_its_lease() {
     let job = directory.path().join("closed");
     let mut child = agent(&job);
     drop(child.stdin.take());
-    ended_within(&mut child, 10);
+    ended_within(&mut child, 60);
     assert!(!job.exists());
     // The stream stays open, and nobody says anything.
     let job = directory.path().join("silent");
+    // Its lease begins after this moment, however late this thread goes on.
+    let from = Instant::now();
     let mut child = agent(&job);
     let _open = child.stdin.take();
-    let took = ended_within(&mut child, 40);
+    ended_within(&mut child, 60);
+    let took = from.elapsed();
     assert!(took >= Duration::from_secs(14), "{took:?}");
     assert!(!job.exists());
 }
@@ -229,7 +231,7 @@ impl Lab {
         Command::new("timeout")
             .args([
                 "--signal=KILL",
-                "280",
+                "600",
                 "unshare",
                 "--net",
                 "--mount",

@@ -116,8 +116,11 @@ fn a_transfer_outlives_a_short_cut_and_the_silence_is_told() {
         let directory = tempfile::tempdir().expect("a directory");
         let told = |trial: &Value| {
             let test = tests(trial)[0];
-            assert!(test["facts"]["cut.failed"].is_null(), "{test}");
             let reason = test["validity"]["reason"].as_str();
+            // On a busy machine the test may be over before it is cut, or carry nothing: it is made again.
+            if !test["facts"]["cut.failed"].is_null() || reason == Some("nothing-succeeded") {
+                return 0;
+            }
             assert!(matches!(reason, None | Some("disturbed")), "{test}");
             test["facts"]["cut.silence_ns"].as_str().expect("told").parse().expect("a number")
         };

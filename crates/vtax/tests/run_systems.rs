@@ -295,13 +295,13 @@ fn a_run_ends_between_the_starts_of_two_systems() {
     assert!(asked && status.code() == Some(130), "{status}");
 }
 
-/// The services of a plan: vtax's own web server as a command, which ends by itself after a second on the neighbour. Its
+/// The services of a plan: vtax's own web server as a command, which ends by itself after five seconds on the neighbour. Its
 /// program is copied into `seen`, a directory that systems see.
 fn one_that_dies(seen: &Path) -> String {
     let program = seen.join("vtax");
     vtax_testkit::programs::install(Path::new(VTAX), &program);
     let program = program.display();
-    let run = format!("[timeout, \"1\", {program}, service, http, --listen, \"{{address}}:{{port}}\"]");
+    let run = format!("[timeout, \"5\", {program}, service, http, --listen, \"{{address}}:{{port}}\"]");
     let service = format!("{{command: {{run: {run}, port: 8080}}}}");
     let beside = format!(
         "{{name: mortal, service: {service}, workload: {{http: {{target: /bytes/10}}}}, load: 50/s}}"
@@ -328,10 +328,10 @@ fn a_system_that_dies_is_named_and_the_others_go_on() {
         "environments=[{native: {count: 2}}]",
         "baseline=native",
         systems.as_str(),
-        "measure=[{latency: {load: 100/s, warmup: 0s, duration: 3s}}]",
+        "measure=[{latency: {load: 100/s, warmup: 0s, duration: 10s}}]",
     ];
     let run = |directory: &Path| vtax_testkit::runs::each_once(VTAX, directory, PLAN, &changes, 1);
-    // 3 s of 50 requests a second each; the neighbour answered for a second at most.
+    // 10 s of 50 requests a second each; the neighbour answered for five at most, its start included.
     let ok = |trial: &Value, member: &str| number(&counts(trial, member)["ok"]);
     let go_on = |trial: &Value| ["sut", "sut-2"].iter().all(|member| ok(trial, member) > 100);
     for trial in undisturbed(run, go_on) {

@@ -21,6 +21,9 @@ use vtax_sys::sync::{lock, wait_timeout};
 /// How long the kernel may take to confirm the end of killed processes.
 pub(crate) const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long the first checkpoint after the first copy may take: a moment, unless the host is short of CPU time.
+const FIRST_CHECKPOINT_WITHIN: Duration = Duration::from_secs(15);
+
 impl Shared {
     /// The QEMUs on a host.
     pub(crate) fn members_on(&self, host: usize) -> Vec<Member> {
@@ -143,7 +146,7 @@ impl Shared {
         // The first copy is complete; only a checkpoint after it proves that they go on.
         let before = lock(&primary.checkpoints).count();
         checkpoint_now(&primary.replica, mode).map_err(self.vm_error())?;
-        let until = Instant::now() + CONFIRM_WITHIN;
+        let until = Instant::now() + FIRST_CHECKPOINT_WITHIN;
         while lock(&primary.checkpoints).count() <= before {
             if Instant::now() > until || primary.replica.ended_within(Duration::ZERO) {
                 drop_protection(&primary.replica);

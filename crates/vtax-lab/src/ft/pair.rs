@@ -49,7 +49,7 @@ pub const FIRST_HOST: &str = "host-a";
 const HOSTS: [&str; 3] = [FIRST_HOST, "host-b", "host-c"];
 
 /// How long a host that is switched on again may wait until its end has been dealt with.
-const NOTICED_WITHIN: Duration = Duration::from_secs(5);
+const NOTICED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Memory of a host; an error where it could not run the guest.
 fn memory_of(spec: &PairSpec, host: usize) -> Result<Bytes> {

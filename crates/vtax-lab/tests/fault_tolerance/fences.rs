@@ -109,30 +109,31 @@ fn no_split_brain(heard: &[Heard], old_card: u32, new_card: u32, fenced: Nanos) 
 /// The first half of a fence by itself: the guest runs on, and nothing of it is heard.
 pub(crate) fn port_is_cut(pair: &FtPair, questioner: &Questioner) {
     let (card, host) = (pair.cards()[0].unwrap(), pair.host_of(Side::Primary).unwrap());
-    let before = questioner.answers().len();
     pair.cut_service_port(Side::Primary).unwrap();
+    let cut = Instant::now();
     let mut frames = Frames::open().unwrap();
-    let after = settled(questioner);
+    settle(questioner);
     pair.hang_host(Side::Primary).unwrap();
     pair.wake_host(&host).unwrap();
     // The client asks again meanwhile, and the guest answers again.
     std::thread::sleep(Duration::from_millis(800));
-    assert_eq!(questioner.answers().len(), after, "it answered although it was cut off");
+    let asked_since = questioner.answers().iter().filter(|answer| answer.sent > cut).count();
+    assert_eq!(asked_since, 0, "it answered although it was cut off");
     let mut heard = 0;
     frames.take(|f| heard += usize::from(f.interface == card)).unwrap();
     assert_eq!(heard, 0, "frames of a card that was cut off");
-    assert!(after >= before && pair.primary().unwrap().is_running().unwrap());
+    assert!(pair.primary().unwrap().is_running().unwrap());
 }
 
-/// How many answers there are once those that were on their way have come.
-fn settled(questioner: &Questioner) -> usize {
+/// Waits until those answers that are on their way have come.
+fn settle(questioner: &Questioner) {
     let until = Instant::now() + SOON;
     let mut answers = questioner.answers().len();
     loop {
         std::thread::sleep(Duration::from_millis(200));
         let now = questioner.answers().len();
         if now == answers {
-            return now;
+            return;
         }
         assert!(Instant::now() < until, "answers go on to come");
         answers = now;
@@ -149,8 +150,10 @@ pub(crate) fn starved_host_lives(world: &mut World) {
     goes_on(&pair, &questioner, 50);
     std::thread::sleep(Duration::from_millis(300));
     for _ in 0..3 {
-        let hog = ["0.3", "taskset", "-c", "0", "chrt", "-f", "50", "sh", "-c", "while :; do :; done"];
-        let hogged = std::process::Command::new("timeout").args(hog).status().unwrap();
+        // What ends it has the other CPU and the same rank: else it could wait for a turn itself.
+        let clock = ["-c", "1", "chrt", "-f", "50", "timeout", "0.3"];
+        let hog = ["taskset", "-c", "0", "sh", "-c", "while :; do :; done"];
+        let hogged = std::process::Command::new("taskset").args(clock).args(hog).status().unwrap();
         assert_eq!(hogged.code(), Some(124), "it ran until its time was over");
         std::thread::sleep(Duration::from_millis(100));
     }

@@ -288,15 +288,16 @@ pub(crate) fn try_kill_primary(
 ) -> vtax_lab::Result<Duration> {
     let killed = Instant::now();
     let struck = pair.kill_host(Side::Primary).unwrap();
+    let dead = Instant::now();
     if !happened(pair, nth, promoted) {
         leave_if_crashed(pair);
         let reason = "nothing took over".to_owned();
         return Err(vtax_lab::LabError::Pair { operation: "kill the primary's host", reason });
     }
     questioner.wait_answers(20, SOON)?;
-    let first = questioner.first_after(killed).unwrap().came - killed;
+    let first = questioner.first_after(dead).unwrap().came - killed;
     // Nobody answers before the take-over. One answer may have been on its way when the host was killed.
-    let second = questioner.answers().iter().filter(|a| a.came > killed).nth(1).unwrap().came - killed;
+    let second = questioner.answers().iter().filter(|a| a.came > dead).nth(1).unwrap().came - killed;
     let live = pair.events().iter().rfind(|e| promoted(&e.kind)).unwrap().wall;
     let live = Duration::from_nanos(live.0.checked_sub(struck.at.0).unwrap());
     assert!(live <= second + Duration::from_millis(1), "{live:?} {second:?}\n{}", show(pair));

@@ -9,6 +9,7 @@ use vtax_lab::{Lab, Node, TestbedSpec};
 use vtax_plan::model::{EnvironmentKind, MininetSwitch, NetPath, PathKind};
 use vtax_sys::SysError;
 use vtax_sys::require::possible;
+use vtax_testkit::build_undisturbed;
 use vtax_units::{BitRate, Nanos};
 
 use crate::stage::{Stage, spec};
@@ -97,7 +98,7 @@ pub(crate) fn ipv6(lab: &mut Lab) {
     if !possible((!there).then_some("this kernel has no IPv6")) {
         return;
     }
-    let mut testbed = lab.build(&routed(PathKind::Direct, 1)).unwrap();
+    let mut testbed = build_undisturbed(lab, &routed(PathKind::Direct, 1)).unwrap();
     let setups = |node: &Node| node.interfaces().unwrap().to_vec();
     let [client] = setups(&testbed.client).try_into().unwrap();
     let [near, far]: [InterfaceSetup; 2] = setups(&testbed.routers[0]).try_into().unwrap();

@@ -52,9 +52,10 @@ fn own_wires(lab: &mut Lab) {
     let mut stage = Stage::build(lab, &TestbedSpec { path, ..two });
     for aim in [0, 1] {
         stage.aim = aim;
-        let goodput = stage.carries(100e6, Duration::from_millis(300));
+        let range = 100e6..200e6;
+        let goodput = crate::undisturbed(&range, || stage.tcp(Duration::from_millis(300)));
         println!("  system {aim}: {:.1} Mbit/s", goodput / 1e6);
-        assert!(goodput < 200e6, "{goodput}");
+        assert!(range.contains(&goodput), "{goodput}");
     }
     stage.end();
 }
@@ -78,9 +79,11 @@ pub(crate) fn cards_of_a_guest(lab: &mut Lab) {
     let own = NetPath { rate: Some(rate), wires: Wiring::Own, ..path };
     let mut stage = Stage::build(lab, &spec(guest, own));
     for direction in [Direction::Up, Direction::Down] {
-        let goodput = stage.streams(16, direction, Duration::from_secs(1));
+        // What was held up before the time that is counted may come in it.
+        let range = 0.0..2.2 * rate.0 as f64;
+        let goodput = crate::undisturbed(&range, || stage.streams(16, direction, Duration::from_secs(1)));
         println!("  {direction:?}: {:.1} Mbit/s", goodput / 1e6);
-        assert!(goodput < 2.2 * rate.0 as f64, "{goodput}");
+        assert!(range.contains(&goodput), "{goodput}");
     }
     stage.end();
 }

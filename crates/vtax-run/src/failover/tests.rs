@@ -39,10 +39,7 @@ impl Rig for Simulated {
         match kind {
             FaultKind::Failover(_) => {
                 // It lasts until something else was done.
-                let began = Instant::now();
-                while self.done.lock().unwrap().len() < 2 && began.elapsed() < Duration::from_secs(20) {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
+                until_done(self, 2);
                 // It runs in a thread of its own, which a busy machine may start after the next fault's time.
                 Ok(Hit { at: Nanos::ZERO, ..hit })
             }
@@ -60,6 +57,14 @@ impl Rig for Simulated {
     }
 }
 
+/// Waits until so many faults were done, for at most 20 s.
+fn until_done(rig: &Simulated, count: usize) {
+    let began = Instant::now();
+    while rig.done.lock().unwrap().len() < count && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn injector<'a>(
     rig: &'a Simulated,
     faults: &[Fault],
@@ -74,7 +79,7 @@ fn faults_come_at_their_times_while_the_load_runs() {
     let faults = [fault(30, KILL), fault(60, FaultKind::Cut(FaultTarget::FtLink)), fault(60_000, MEND)];
     let revive = || Ok(());
     let begun = Instant::now();
-    let load = || std::thread::sleep(Duration::from_millis(250));
+    let load = || until_done(&rig, 2);
     let ((), done) = injector(&rig, &faults, &revive).during(Nanos::from_millis(20), load);
     // What was due after the end of the load never came, and the load's end didn't wait for it.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
@@ -102,12 +107,7 @@ fn who_watches_is_told_what_was_done_and_not_what_was_refused() {
     let (rig, phases, revive) = (Simulated::default(), Phases::default(), || Ok(()));
     let faults = [fault(0, KILL), fault(5, CUT), fault(10, MEND)];
     let injector = Injector { observer: &phases, ..injector(&rig, &faults, &revive) };
-    let begun = Instant::now();
-    let load = || {
-        while rig.done.lock().unwrap().len() < 3 && begun.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
+    let load = || until_done(&rig, 3);
     let ((), done) = injector.during(Nanos::ZERO, load);
     assert_eq!(done.len(), 3);
     let told = phases.0.into_inner().unwrap();
@@ -119,12 +119,7 @@ fn a_planned_move_holds_no_other_fault_up() {
     let rig = Simulated::default();
     let faults = [fault(0, MOVE), fault(10, KILL)];
     let revive = || Ok(());
-    let begun = Instant::now();
-    let load = || {
-        while rig.done.lock().unwrap().len() < 2 && begun.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
+    let load = || until_done(&rig, 2);
     let ((), done) = injector(&rig, &faults, &revive).during(Nanos::ZERO, load);
     let kinds: Vec<_> = done.iter().map(|done| (done.number, done.fault.kind)).collect();
     assert_eq!(kinds, [(0, MOVE), (1, KILL)], "in order of time, not of their ends");
@@ -712,7 +707,7 @@ fn the_injectors_clock_is_that_of_the_records() {
     let rig = Simulated::default();
     let revive = || Ok(());
     let before = Nanos::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap());
-    let load = || std::thread::sleep(Duration::from_millis(50));
+    let load = || until_done(&rig, 1);
     let ((), done) = injector(&rig, &[fault(0, KILL)], &revive).during(Nanos::ZERO, load);
     assert!(done[0].at_unix_ns >= before.0 && done[0].protected == Some(true));
 }

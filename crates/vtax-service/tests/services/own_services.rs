@@ -71,7 +71,7 @@ fn a_service_that_never_gets_ready_is_ended_in_time() {
     for ready in [Ready::Port, Ready::Log("never".into()), Ready::Command(vec!["false".into()])] {
         let mut own = script(port, ready, "echo still loading; exec sleep 600\n");
         // Enough for its words, also on a busy machine.
-        own.ready_timeout = Nanos::from_secs(3);
+        own.ready_timeout = Nanos::from_secs(8);
         let error = bench.start(&own).expect_err("it is never ready");
         let ServiceError::NeverReady { ref lines, ref doing, .. } = error else { panic!("{error}") };
         assert_eq!(lines, &["still loading"], "{error}");

@@ -48,7 +48,7 @@ fn web_servers_serve_where_there_is_one_user_only() {
     let program = std::env::current_exe().expect("this program");
     let output = Command::new("unshare")
         .args(["-Urnmp", "--fork", "--mount-proc", "--kill-child", "sh", "-c"])
-        .arg("ip link set lo up && exec timeout 60 \"$0\" web_servers:: --test-threads 1")
+        .arg("ip link set lo up && exec timeout 600 \"$0\" web_servers:: --test-threads 1")
         .arg(program)
         .env(INSIDE, "1")
         .output()
