@@ -50,7 +50,8 @@ const WAITING: (&str, &str) = ("vtax tests/many.rs", "4");
 /// times as long, and the whole suite no less.
 const MEASURING: usize = 2;
 
-/// The programs by what may run beside them: [`MEASURING`] of `measure`, then one of `list` and one of `compute`.
+/// The programs by what may run beside them: [`MEASURING`] of `measure`, then one of `list` and one of `compute`, and two of those once
+/// `list` has ended.
 #[derive(Default)]
 struct Lanes {
     measure: Vec<Program>,
@@ -203,7 +204,12 @@ pub(crate) fn run(compiler: Compiler) -> Result<()> {
     let [measure, list, compute] =
         [lanes.measure, lanes.list, lanes.compute].map(|lane| Mutex::new(lane.into_iter()));
     let mut outcomes = together([(); MEASURING].map(|()| || run(&measure, false)))?;
-    outcomes.extend(together([(&list, false), (&compute, true)].map(|(lane, low)| move || run(lane, low)))?);
+    let list_then_compute = || -> Result<Vec<Outcome>> {
+        let mut listed = run(&list, false)?;
+        listed.extend(run(&compute, true)?);
+        Ok(listed)
+    };
+    outcomes.extend(together([Box::new(list_then_compute) as Lane<'_>, Box::new(|| run(&compute, true))])?);
     for failed in outcomes.iter_mut().filter(|outcome| outcome.failed > 0) {
         let again = test(failed.program.failed(failed), false, &logs, &printing)?;
         *failed = failed.clone().and_again(again);
@@ -226,6 +232,9 @@ fn set_up(vtax: PathBuf) -> SettingUp {
 fn joined(setting_up: SettingUp) -> Result<()> {
     setting_up.join().unwrap_or_else(|_| Err(anyhow::anyhow!("setting up panicked")))
 }
+
+/// One after the other, beside another lane.
+type Lane<'a> = Box<dyn FnOnce() -> Result<Vec<Outcome>> + Send + 'a>;
 
 /// What all of these give, made at the same time.
 fn together<const N: usize>(

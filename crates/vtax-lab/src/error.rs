@@ -24,6 +24,9 @@ pub enum LabError {
         #[source]
         source: VmError,
     },
+    /// The same, of a node's own machine, whose error names it.
+    #[error(transparent)]
+    Guest(VmError),
     /// A fault-tolerant pair could not do what was asked.
     #[error("{operation}: {reason}")]
     Pair {
@@ -175,6 +178,16 @@ pub enum LabError {
         /// The directories that were tried.
         tried: String,
     },
+}
+
+impl LabError {
+    /// Of a node's virtual machine, which is named once.
+    pub(crate) fn vm(node: &str, source: VmError) -> Self {
+        match &source {
+            VmError::Guest { name, .. } if name == node => Self::Guest(source),
+            _ => Self::Vm { node: node.to_owned(), source },
+        }
+    }
 }
 
 /// Adds to a failed system call what was being built.

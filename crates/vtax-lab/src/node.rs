@@ -219,7 +219,7 @@ impl Node {
             }),
             _ => Ok(None),
         };
-        found.map_err(|source| LabError::Vm { node: self.name().to_owned(), source })
+        found.map_err(|source| LabError::vm(self.name(), source))
     }
 
     /// Its network namespace, unless it is a virtual machine or shares the host's.
@@ -294,7 +294,7 @@ impl Node {
             }
             Some(Host::Container(container)) => errors.extend(container.destroy(GONE_WITHIN)),
             Some(Host::Vm(vm)) => {
-                let left = vm.quit().map(|source| LabError::Vm { node: self.name().to_owned(), source });
+                let left = vm.quit().map(|source| LabError::vm(self.name(), source));
                 errors.extend(left);
             }
             Some(Host::Pair(pair)) => drop(pair),

@@ -147,7 +147,7 @@ impl Testbed {
     /// Where one has no balloon, or its guest doesn't give as much in time, with the numbers.
     pub fn resize_balloons(&self, left: &[Option<Bytes>]) -> Result<Vec<Option<Duration>>> {
         let each = || self.suts.iter().zip(left).map(|(sut, left)| (&sut.node, sut.node.vm().zip(*left)));
-        let failed = |node: &Node, source| LabError::Vm { node: node.name().to_owned(), source };
+        let failed = |node: &Node, source| LabError::vm(node.name(), source);
         let started = Instant::now();
         for (node, wanted) in each() {
             let asked = wanted.map_or(Ok(()), |(vm, left)| vm.resize_balloon(left));

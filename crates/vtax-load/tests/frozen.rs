@@ -6,13 +6,12 @@ mod http_support;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use http_support::{Load, run};
 use vtax_load::{ArrivalProcess, Control, LoadResult, Model, Segment};
-use vtax_sys::require::possible;
+use vtax_sys::require::{possible, watched};
 use vtax_units::{CpuSet, Nanos, Rate};
 
 const PERIOD: Duration = Duration::from_secs(1);
@@ -65,30 +64,16 @@ fn load(target: SocketAddr, model: Model, connections: u32) -> LoadResult {
     run(&spec, &Control::new()).unwrap()
 }
 
-/// The longest that a thread which only sleeps was held up since that was last asked, in nanoseconds.
-static AWAY: AtomicU64 = AtomicU64::new(0);
-
-fn watch_this_machine() {
-    thread::spawn(|| {
-        loop {
-            let from = Instant::now();
-            thread::sleep(Duration::from_millis(1));
-            AWAY.fetch_max(from.elapsed().as_nanos() as u64, Relaxed);
-        }
-    });
-}
-
 /// Makes a load up to ten times, until its result fits: the machine that tests run on may be too busy to keep time. Nothing where
 /// it was too busy each time.
 fn quiet<T>(load: impl Fn() -> T, fits: impl Fn(&T) -> bool) -> Option<T> {
     let mut last = None;
     for _ in 0..10 {
-        AWAY.store(0, Relaxed);
-        let found = load();
+        let (found, busy) = watched(&load);
         if fits(&found) {
             return Some(found);
         }
-        if Duration::from_nanos(AWAY.load(Relaxed)) < Duration::from_millis(10) {
+        if !busy {
             last = Some(found);
         }
     }
@@ -109,7 +94,6 @@ fn an_open_loop_sees_a_freeze_as_theory_says() {
         let at = |q: f64| r.latency.quantile(q).as_secs_f64() * 1e3;
         (78.0..115.0).contains(&at(0.99)) && (38.0..75.0).contains(&at(0.95)) && at(0.5) < 20.0
     };
-    watch_this_machine();
     let Some(result) = quiet(open, fits) else {
         let _ = possible(Some(TOO_BUSY));
         return;

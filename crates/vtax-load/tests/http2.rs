@@ -350,6 +350,7 @@ fn streams_that_are_reset_leave_the_others() {
     // A worker that starts too late has no connection.
     let both = |(result, _): &(LoadResult, HttpDetails)| {
         let counts = &result.counts;
+        assert!(counts.connects <= 2, "a stream cost its connection: {counts:?}");
         counts.ok > 20 && counts.errors.reset > 5 && counts.connects == 2
     };
     let (result, details) = run_until(address, &get("/"), &Model::Closed, both);

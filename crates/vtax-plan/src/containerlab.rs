@@ -82,10 +82,13 @@ impl Files<'_> {
         if self.texts.contains_key(bind) {
             return true;
         }
-        let (shown, mut bytes) = (shorten(&bind.from), Vec::new());
-        let read = File::open(directory.join(&bind.from))
-            .and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes));
+        let (shown, path, mut bytes) = (shorten(&bind.from), directory.join(&bind.from), Vec::new());
+        // A FIFO that nobody writes would be opened for ever.
+        let is_other = std::fs::metadata(&path).is_ok_and(|meta| !meta.is_file());
+        let mut read = || File::open(&path)?.take(LONGEST_FILE + 1).read_to_end(&mut bytes);
+        let read = if is_other { Ok(0) } else { read() };
         let why = match (read, String::from_utf8(bytes)) {
+            _ if is_other => format!("`{shown}` is not a file"),
             (Err(error), _) => format!("cannot read `{shown}`: {error}"),
             (Ok(length), _) if length as u64 > LONGEST_FILE => {
                 format!("`{shown}` is longer than {LONGEST_FILE} bytes, which is the most")

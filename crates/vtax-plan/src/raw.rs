@@ -138,7 +138,7 @@ raw! {
         default min: Trials = "3",
         /// At most this many; without it, 10 or `min` where that is more.
         optional max: Trials,
-        /// Beyond `min`, stop once the interval of the cost ratio is narrower than ± this share.
+        /// Beyond `min`, stop once the interval of the cost ratio (without what a bracket's width hides) is narrower than ± this share.
         default until: Share = "3%",
         /// Start no trial beyond `min` after this much time; without it, no limit.
         optional budget: Nanos,

@@ -179,12 +179,16 @@ pub fn is_written(run: &Path) -> bool {
 pub fn is_locked(run: &Path) -> bool {
     let journal = run.join("journal.jsonl");
     let Ok(meta) = fs::metadata(&journal) else { return false };
-    let locks = list_of_locks().unwrap_or_default();
-    let is_in_list = |device| locked(&locks, device, meta.ino());
     let own = (major_of(meta.dev()), minor_of(meta.dev()));
     // Where there is a real device, `stat` and the list tell the same one.
     let is_unreal = own.0 == 0;
-    is_in_list(own) || (is_unreal && mounted_device(&journal).is_some_and(is_in_list))
+    let seen = || {
+        let locks = list_of_locks().unwrap_or_default();
+        let is_in_list = |device| locked(&locks, device, meta.ino());
+        is_in_list(own) || (is_unreal && mounted_device(&journal).is_some_and(is_in_list))
+    };
+    // Of a list longer than a page it may be passed over in one reading.
+    seen() || seen()
 }
 
 /// The kernel's list of locks, read a page at a time. Each read goes on by place in the list: where a lock before it is given up

@@ -10,7 +10,7 @@ use crate::error::{Context, Result};
 
 /// Bytes of a frame that are kept: enough for every header that is looked at.
 const KEPT: usize = 128;
-/// Bytes of frames that may wait; some thousand frames.
+/// Bytes of frames that may wait; some ten thousand frames.
 const BUFFER: libc::c_int = 64 << 20;
 
 /// A frame as an interface saw it.

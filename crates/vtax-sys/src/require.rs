@@ -8,6 +8,9 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::user_cache;
 
@@ -130,6 +133,31 @@ pub fn possible(lack: Option<impl Display>) -> bool {
     let Some(lack) = lack else { return true };
     skip(&format!("not possible on this host: {lack}"));
     false
+}
+
+/// What this gives, and whether this machine kept a thread that only sleeps from running for more than a hundredth of the time
+/// meanwhile: then what takes too long, or comes in another order, tells nothing of what is tested.
+pub fn watched<T>(work: impl FnOnce() -> T) -> (T, bool) {
+    /// What a thread may be late by on a machine that has other work too.
+    const USUAL: Duration = Duration::from_millis(5);
+    let (over, began) = (AtomicBool::new(false), Instant::now());
+    let (done, held_up) = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut held_up = Duration::ZERO;
+            while !over.load(Ordering::Relaxed) {
+                let from = Instant::now();
+                std::thread::sleep(Duration::from_millis(1));
+                held_up += Some(from.elapsed()).filter(|took| *took > USUAL).unwrap_or_default();
+            }
+            held_up
+        });
+        let done = catch_unwind(AssertUnwindSafe(work));
+        // After a panic too: the scope waits for its thread.
+        over.store(true, Ordering::Relaxed);
+        (done, watch.join().unwrap_or_default())
+    });
+    let busy = held_up * 100 > began.elapsed();
+    (done.unwrap_or_else(|panic| resume_unwind(panic)), busy)
 }
 
 /// Whether nothing is missing that could be installed; prints what is.

@@ -25,9 +25,10 @@ use crate::qmp::{EventHandler, Holder, Orders, Qmp, QmpEvent};
 const QMP_PATIENCE: Duration = Duration::from_secs(5);
 /// How long QEMU may take to end by itself once asked.
 const QUIT_PATIENCE: Duration = Duration::from_secs(2);
-/// How long to wait for QEMU's end once its sockets are closed, so that an error can say how it ended: on a busy host that may
-/// take more than a second.
+/// How long QEMU's end is waited for where it is about to end, so that an error can say how it did: a moment, on a busy host more.
 const END_PATIENCE: Duration = Duration::from_secs(5);
+/// The same where it may as well go on.
+const LOOK_PATIENCE: Duration = Duration::from_secs(1);
 /// A network card.
 #[derive(Debug)]
 pub struct VmNic {
@@ -269,7 +270,10 @@ impl Vm {
         });
         match Qmp::connect(qmp, handler) {
             Ok(qmp) => Ok(Self { name, process, agent, agent_port, qmp, command: shown, started }),
-            Err(e) => Err(failed(&name, &process, format!("did not start: {e}"))),
+            Err(e) => {
+                process.wait_for(Instant::now() + END_PATIENCE, Seen::status);
+                Err(failed(&name, &process, format!("did not start: {e}")))
+            }
         }
     }
 
@@ -399,7 +403,10 @@ impl Vm {
                 let waited = self.started.elapsed().as_secs_f64();
                 Err(self.failure(format!("not ready {waited:.1} s after its start")))
             }
-            PortState::Gone => Err(self.failure("ended before its agent answered")),
+            PortState::Gone => {
+                self.process.wait_for(Instant::now() + END_PATIENCE, Seen::status);
+                Err(self.failure("ended before its agent answered"))
+            }
         }
     }
 
@@ -481,7 +488,7 @@ impl Vm {
 
 fn failed(name: &str, process: &Process, reason: impl Into<String>) -> VmError {
     // A closed socket is noticed a moment before the process has ended.
-    process.wait_for(Instant::now() + END_PATIENCE, Seen::status);
+    process.wait_for(Instant::now() + LOOK_PATIENCE, Seen::status);
     let evidence = Box::new(process.evidence());
     VmError::Guest { name: name.to_owned(), reason: reason.into(), evidence }
 }

@@ -5,12 +5,11 @@
 #![allow(clippy::print_stdout, reason = "a test's report")]
 
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use vtax_lab::LinkProperties;
-use vtax_sys::require::{Need, installed, need, possible};
+use vtax_sys::require::{Need, installed, need, possible, watched};
 use vtax_testkit::cable::{Cable, apart, finish};
 use vtax_units::BitRate;
 
@@ -53,25 +52,6 @@ fn main() {
     println!("ok");
 }
 
-/// What this gives, and whether a thread that only sleeps was held up meanwhile.
-fn watched<T>(work: impl FnOnce() -> T) -> (T, bool) {
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let watch = scope.spawn(|| {
-            let mut held_up = false;
-            while !over.load(Relaxed) {
-                let from = Instant::now();
-                std::thread::sleep(Duration::from_millis(1));
-                held_up |= from.elapsed() > Duration::from_millis(10);
-            }
-            held_up
-        });
-        let done = work();
-        over.store(true, Relaxed);
-        (done, watch.join().unwrap_or(true))
-    })
-}
-
 /// A machine that is busy with something else delays either program's datagrams: that is no disagreement of
 /// theirs. Only of an attempt that was left alone it is one.
 fn sooner_or_later(agreement: fn() -> Result<(), String>) {
@@ -79,9 +59,9 @@ fn sooner_or_later(agreement: fn() -> Result<(), String>) {
     for _ in 0..ATTEMPTS {
         match watched(agreement) {
             (Ok(()), _) => return,
-            (Err(why), held_up) => {
+            (Err(why), busy) => {
                 println!("{why}");
-                disagreement = disagreement.or((!held_up).then_some(why));
+                disagreement = disagreement.or((!busy).then_some(why));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `vtax run` with `access: mounted`: real servers, and clients whose kernels mount what they have.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use serde_json::Value;
 use vtax_sys::require::{Need, need};
@@ -32,12 +32,9 @@ budget: {sut_memory: 448MiB}
 /// Bytes of both processes' files.
 const BYTES: u64 = 8 << 20;
 
-/// One at a time: each boots virtual machines.
-static MACHINE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    lock(&MACHINE)
-}
+/// One guest of each kind at a time: clients that mount and systems have CPUs of their own. Who takes both takes them in this order.
+static CLIENT: Mutex<()> = Mutex::new(());
+static SYSTEM: Mutex<()> = Mutex::new(());
 
 /// Runs the plan with changes that make so many cells; what came of each trial, by its cell.
 fn run(changes: &[&str], cells: usize) -> Vec<(String, Value)> {
@@ -86,11 +83,11 @@ fn check(trial: &Value, what: &str) {
 }
 
 #[test]
-fn what_servers_in_user_space_have_is_mounted_and_every_read_verified() {
+fn servers_in_user_space_are_mounted_and_every_read_is_verified() {
     if !need(&[Need::Root, Need::Vm]) {
         return;
     }
-    let _alone = alone();
+    let _client = lock(&CLIENT);
     let trials = run(&[], 3);
     check(trial(&trials, "native.bridge.ganesha"), "NFS 4.1, mounted");
     check(trial(&trials, "native.bridge.samba"), "SMB 3.1.1, mounted");
@@ -103,7 +100,7 @@ fn a_cold_cache_is_cold_on_both_ends_and_the_server_answers() {
     if !need(&[Need::Root, Need::Vm]) {
         return;
     }
-    let _alone = alone();
+    let _client = lock(&CLIENT);
     let trials = run(&["services=[{ganesha: {backend: disk}}]", "workload.storage.cache=cold"], 1);
     let trial = trial(&trials, "native.bridge.ganesha");
     let read = looked_at(trial, "re-read", "NFS 4.1, mounted");
@@ -120,7 +117,7 @@ fn the_kernels_own_servers_serve_in_a_guest_and_hide_what_is_hidden() {
     if !need(&[Need::Root, Need::Vm]) {
         return;
     }
-    let _alone = alone();
+    let (_client, _system) = (lock(&CLIENT), lock(&SYSTEM));
     let lio = "{lio: {size: 48MiB, luns: 3, visible: 2, chap: mutual}}";
     let services = format!("services=[nfsd, {lio}]");
     // A guest's first files lie in its memory, and this build's agent is large.
@@ -131,11 +128,11 @@ fn the_kernels_own_servers_serve_in_a_guest_and_hide_what_is_hidden() {
 }
 
 #[test]
-fn a_raid_without_one_of_its_disks_has_all_that_was_written() {
+fn the_disks_of_a_raid_but_one_have_all_that_was_written() {
     if !need(&[Need::Root, Need::Vm]) {
         return;
     }
-    let _alone = alone();
+    let _system = lock(&SYSTEM);
     let environment = "environments=[{vm: {disk: {size: 96MiB, raid5: {degraded: true}}}}]";
     let trials = run(&["services=[disk]", environment, "baseline=vm", "workload.storage.cache=cold"], 1);
     let trial = trial(&trials, "vm.bridge.disk");
@@ -166,7 +163,7 @@ fn a_disk_that_fails_and_is_replaced_under_load_loses_nothing() {
     if !need(&[Need::Root, Need::Vm]) {
         return;
     }
-    let _alone = alone();
+    let _system = lock(&SYSTEM);
     let trials = run_plan(REBUILT, &[], 1);
     let outcome = &trial(&trials, "vm.bridge.tgt")["observations"][0]["result"];
     let faults = outcome["faults"].as_array().unwrap_or_else(|| panic!("no faults: {outcome}"));

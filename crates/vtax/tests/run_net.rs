@@ -53,7 +53,7 @@ fn every_test_is_made_on_the_testbed_of_a_trial_and_its_bytes_are_checked() {
     }
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
-    let trials = trials(VTAX, directory.path(), PLAN, &["measure.network.capture=true"]);
+    let trials = each_once(VTAX, directory.path(), PLAN, &["measure.network.capture=true"], 2);
     for path in ["direct", "bridge"] {
         assert!(trials.iter().any(|trial| trial["cell"] == format!("native.{path}.peer")), "{path}");
     }
@@ -83,8 +83,7 @@ fn every_test_is_made_on_the_testbed_of_a_trial_and_its_bytes_are_checked() {
         let facts = &small["result"]["result"]["up"]["receiver"]["connections"][0];
         assert_eq!(facts["receive_buffer"], 16_384, "what the kernel gave is told: {facts}");
     }
-    assert_resumed(directory.path(), trials.len());
-    assert_compared(directory.path());
+    assert_compared_and_resumed(directory.path());
 }
 
 /// Nothing is missing, so nothing is made again.
@@ -95,13 +94,15 @@ fn assert_resumed(directory: &Path, trials: usize) {
     assert_eq!(journal.lines().filter(|line| line.contains("\"trial-ended\"")).count(), trials);
 }
 
-/// A run of other tests under the same names of cells is no run to compare with.
-fn assert_compared(directory: &Path) {
+/// A run of other tests under the same names of cells is no run to compare with; and it is a whole one.
+fn assert_compared_and_resumed(directory: &Path) {
     let other = tempfile::tempdir().expect("a directory");
-    let _ = trials(VTAX, other.path(), PLAN, &["workload=[{tcp: {window: 16K}}]", "paths=[direct, bridge]"]);
+    let changes = ["workload=[{tcp: {window: 16K}}]", "paths=[direct, bridge]"];
+    let whole = trials(VTAX, other.path(), PLAN, &changes);
     let output = vtax(&["compare"], &[&directory.join("run"), &other.path().join("run")]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && text.contains("workload"), "{output:?}");
+    assert_resumed(other.path(), whole.len());
 }
 
 #[test]

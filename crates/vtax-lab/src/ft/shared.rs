@@ -245,7 +245,7 @@ impl Shared {
 
     pub(crate) fn vm_error(&self) -> impl Fn(vtax_vm::VmError) -> LabError + use<> {
         let node = self.spec.name.clone();
-        move |source| LabError::Vm { node: node.clone(), source }
+        move |source| LabError::vm(&node, source)
     }
 
     /// Checkpoints of an armed time that has ended.

@@ -30,7 +30,8 @@ use crate::naming::{PREFIX, address};
 const TOLERANCE: f64 = 0.02;
 /// Delays that differ by less can't be told from the time it takes a thread to wake.
 const DELAY_TOLERANCE: Nanos = Nanos(100_000);
-/// A busy host spoils a measurement, never improves it beyond the truth: the best of a few counts.
+/// A busy host spoils a measurement, never improves it beyond the truth, but for a delay, from which what a path takes anyway is taken
+/// off: the best of a few counts.
 const ATTEMPTS: usize = 4;
 /// How long a link that seems too slow, or its delay too short, is measured again: a machine whose CPUs are taken away gets them back.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -124,7 +125,7 @@ impl Proof {
 
     /// Whether its delay seems too short: the machine may have been busy while what the path takes anyway was measured.
     fn seems_short(&self) -> bool {
-        self.delay.is_some_and(|[asked, measured]| measured < asked)
+        self.delay.is_some_and(|[asked, measured]| asked.saturating_sub(measured) > delay_tolerance(asked))
     }
 
     /// Whether what it carried too little may be what a hypervisor took of the CPUs, as a share: enough to be beyond
@@ -144,11 +145,10 @@ impl Proof {
                 measured / 1e6
             ));
         }
-        if let Some([asked, measured]) = self.delay {
-            let most = ((asked.0 as f64 * TOLERANCE) as u64).max(DELAY_TOLERANCE.0);
-            if asked.0.abs_diff(measured.0) > most {
-                return Some(format!("its delay should be {asked} each way and is {measured}"));
-            }
+        if let Some([asked, measured]) = self.delay
+            && asked.0.abs_diff(measured.0) > delay_tolerance(asked).0
+        {
+            return Some(format!("its delay should be {asked} each way and is {measured}"));
         }
         if let Some(([asked, measured], packets)) = self.loss {
             let error = (asked * (1.0 - asked) / packets.max(1) as f64).sqrt();
@@ -162,6 +162,11 @@ impl Proof {
         }
         None
     }
+}
+
+/// How far a measured delay may be from the one asked for.
+fn delay_tolerance(asked: Nanos) -> Nanos {
+    Nanos((asked.0 as f64 * TOLERANCE) as u64).max(DELAY_TOLERANCE)
 }
 
 /// Measures a path's emulated link.

@@ -127,7 +127,7 @@ pub(crate) fn start(
     let (channel, vm) = started.map_err(|source| {
         // The first error tells more than a group that can't be removed.
         let _ = group.as_ref().map(NodeGroup::remove);
-        LabError::Vm { node: node(), source }
+        LabError::vm(&node(), source)
     })?;
     let mut facts = template.facts();
     facts.insert(fact::VM_COMMAND.to_owned(), vm.command().join(" "));

@@ -154,7 +154,7 @@ fn await_turn(order: StartOrder, before: &Placed, stop: &StopFlag) -> Result<()>
                 if stop.is_raised() { Ok(()) } else { vm.wait_ready(Instant::now()) }
             });
             let booted = booted.unwrap_or(Ok(()));
-            booted.map_err(|source| LabError::Vm { node: before.node.name().to_owned(), source })?;
+            booted.map_err(|source| LabError::vm(before.node.name(), source))?;
         }
     }
     if stop.is_raised() { Err(LabError::Stopped) } else { Ok(()) }

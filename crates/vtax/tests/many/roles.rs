@@ -117,7 +117,7 @@ fn assert_generators(record: &TrialRecord) {
 #[test]
 fn a_load_from_two_hosts_meets_a_service_on_a_third() {
     let Some(lab) = ssh() else { return };
-    lab.write("roles.yaml", &plan(SECONDS, ""));
+    lab.write("roles.yaml", &plan(SECONDS, THERE));
     let script = format!(
         "{ALONE} $vtax run roles.yaml --ssh-config config --out run; echo \"run: $?\"
         ls -d n?.tmp/vtax-* 2>/dev/null; nothing_left"
@@ -363,7 +363,7 @@ fn a_generator_that_is_cut_off_makes_the_trial_invalid_and_ends_by_itself() {
 #[test]
 fn a_controller_that_dies_leaves_no_generator_and_is_gone_on_with() {
     let Some(lab) = ssh() else { return };
-    lab.write("roles.yaml", &plan(SECONDS, THERE));
+    lab.write("roles.yaml", &plan(1.0, THERE));
     let script = format!(
         "{ALONE} $vtax run roles.yaml --ssh-config config --out run & run=$!
         in_the_second() {{ grep -q trial-ended run/journal.jsonl && ls -d n3.tmp/vtax-*/node; }}
