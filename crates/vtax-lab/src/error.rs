@@ -181,10 +181,10 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// Of a node's virtual machine, which is named once.
+    /// Of a node's virtual machine, which is named once: a machine's own error says which it is.
     pub(crate) fn vm(node: &str, source: VmError) -> Self {
-        match &source {
-            VmError::Guest { name, .. } if name == node => Self::Guest(source),
+        match source {
+            VmError::Guest { .. } => Self::Guest(source),
             _ => Self::Vm { node: node.to_owned(), source },
         }
     }

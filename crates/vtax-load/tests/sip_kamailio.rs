@@ -6,11 +6,12 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use support::*;
-use vtax_load::Control;
 use vtax_load::sip::*;
+use vtax_load::{Control, LoadResult};
 use vtax_plan::model::{
     KamailioOptions, LocationMode, MediaRelay, Scenario, Service, ServiceKind, SipMetric, SipTls,
     SipTransport, TlsVersion, VoiceLaw,
@@ -167,13 +168,12 @@ fn has_no_call(port: u16, number: u32) -> bool {
     ask_relay(port, &format!("list{number} d7:command4:liste\n"), whole)
 }
 
-/// Refuses so many calls, each time that it is asked.
-fn refuse(callee: &UdpSocket, calls: usize) {
-    callee.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let mut refused = std::collections::BTreeSet::new();
-    while refused.len() < calls {
+/// Refuses calls, each time that it is asked, until all are over.
+fn refuse(callee: &UdpSocket, over: &AtomicBool) {
+    callee.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    while !over.load(Ordering::Relaxed) {
         let mut bytes = [0; 4_096];
-        let (length, from) = callee.recv_from(&mut bytes).expect("a call");
+        let Ok((length, from)) = callee.recv_from(&mut bytes) else { continue };
         let text = std::str::from_utf8(&bytes[..length]).unwrap();
         if !text.starts_with("INVITE ") {
             continue;
@@ -186,7 +186,6 @@ fn refuse(callee: &UdpSocket, calls: usize) {
             copied.join("\r\n")
         );
         callee.send_to(answer.as_bytes(), from).unwrap();
-        refused.insert(of("Call-ID:").next().unwrap().to_owned());
     }
 }
 
@@ -201,9 +200,15 @@ fn refused_calls_give_the_relays_ports_back() {
         ..asking(server.address(), SipTransport::Udp, false)
     };
     let step = steady(10.0, Nanos::from_secs(1));
+    let over = AtomicBool::new(false);
     let result = std::thread::scope(|scope| {
-        scope.spawn(|| refuse(&callee, 10));
-        ScriptSession::open(&spec).unwrap().run_step(&step, &Control::new()).unwrap()
+        scope.spawn(|| refuse(&callee, &over));
+        let once = || ScriptSession::open(&spec).and_then(|session| session.run_step(&step, &Control::new()));
+        // A busy machine may begin fewer than are due.
+        let all = |found: &Result<LoadResult, _>| found.as_ref().is_ok_and(|found| found.counts.sent == 10);
+        let result = (0..9).map(|_| once()).find(all).unwrap_or_else(once);
+        over.store(true, Ordering::Relaxed);
+        result.unwrap()
     });
     let figures = result.details.as_ref().and_then(|details| details.script.as_deref()).unwrap();
     assert!(figures.succeeded == 0 && figures.failed.values().sum::<u64>() == 10, "{figures:?}");

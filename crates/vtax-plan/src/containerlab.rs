@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use vtax_topology::containerlab::{Bind, Clab, ClabError, ClabLink, ClabNode, DAEMONS, Texts, build};
@@ -84,11 +85,11 @@ impl Files<'_> {
         }
         let (shown, path, mut bytes) = (shorten(&bind.from), directory.join(&bind.from), Vec::new());
         // A FIFO that nobody writes would be opened for ever.
-        let is_other = std::fs::metadata(&path).is_ok_and(|meta| !meta.is_file());
+        let is_fifo = std::fs::metadata(&path).is_ok_and(|meta| meta.file_type().is_fifo());
         let mut read = || File::open(&path)?.take(LONGEST_FILE + 1).read_to_end(&mut bytes);
-        let read = if is_other { Ok(0) } else { read() };
+        let read = if is_fifo { Ok(0) } else { read() };
         let why = match (read, String::from_utf8(bytes)) {
-            _ if is_other => format!("`{shown}` is not a file"),
+            _ if is_fifo => format!("`{shown}` is a FIFO, which would be waited for"),
             (Err(error), _) => format!("cannot read `{shown}`: {error}"),
             (Ok(length), _) if length as u64 > LONGEST_FILE => {
                 format!("`{shown}` is longer than {LONGEST_FILE} bytes, which is the most")

@@ -157,7 +157,10 @@ fn bound_files_are_read_or_refused_with_their_line() {
     // One that nobody writes would be waited for.
     assert!(std::process::Command::new("mkfifo").arg(own.join("frr.conf")).status().unwrap().success());
     let refused = told(&load(&file).unwrap_err());
-    assert!(refused[0].starts_with("15 `router1/frr.conf` is not a file"), "{refused:?}");
+    assert!(
+        refused[0].starts_with("15 `router1/frr.conf` is a FIFO, which would be waited for"),
+        "{refused:?}"
+    );
 }
 
 #[test]

@@ -143,11 +143,13 @@ pub fn watched<T>(work: impl FnOnce() -> T) -> (T, bool) {
     let (over, began) = (AtomicBool::new(false), Instant::now());
     let (done, held_up) = std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
-            let mut held_up = Duration::ZERO;
+            let late = |took: Duration| Some(took).filter(|took| *took > USUAL).unwrap_or_default();
+            // Its own start may be what is late.
+            let mut held_up = late(began.elapsed());
             while !over.load(Ordering::Relaxed) {
                 let from = Instant::now();
                 std::thread::sleep(Duration::from_millis(1));
-                held_up += Some(from.elapsed()).filter(|took| *took > USUAL).unwrap_or_default();
+                held_up += late(from.elapsed());
             }
             held_up
         });

@@ -270,10 +270,7 @@ impl Vm {
         });
         match Qmp::connect(qmp, handler) {
             Ok(qmp) => Ok(Self { name, process, agent, agent_port, qmp, command: shown, started }),
-            Err(e) => {
-                process.wait_for(Instant::now() + END_PATIENCE, Seen::status);
-                Err(failed(&name, &process, format!("did not start: {e}")))
-            }
+            Err(e) => Err(failed(&name, &process, format!("did not start: {e}"), END_PATIENCE)),
         }
     }
 
@@ -404,8 +401,8 @@ impl Vm {
                 Err(self.failure(format!("not ready {waited:.1} s after its start")))
             }
             PortState::Gone => {
-                self.process.wait_for(Instant::now() + END_PATIENCE, Seen::status);
-                Err(self.failure("ended before its agent answered"))
+                let reason = "ended before its agent answered";
+                Err(failed(&self.name, &self.process, reason, END_PATIENCE))
             }
         }
     }
@@ -413,7 +410,7 @@ impl Vm {
     /// An error about this machine with all that it left behind: how QEMU ended, its stderr, the
     /// last lines of the console.
     pub fn failure(&self, reason: impl Into<String>) -> VmError {
-        failed(&self.name, &self.process, reason)
+        failed(&self.name, &self.process, reason, LOOK_PATIENCE)
     }
 
     /// How QEMU ended; `None` while it runs.
@@ -486,9 +483,9 @@ impl Vm {
     }
 }
 
-fn failed(name: &str, process: &Process, reason: impl Into<String>) -> VmError {
+fn failed(name: &str, process: &Process, reason: impl Into<String>, patience: Duration) -> VmError {
     // A closed socket is noticed a moment before the process has ended.
-    process.wait_for(Instant::now() + LOOK_PATIENCE, Seen::status);
+    process.wait_for(Instant::now() + patience, Seen::status);
     let evidence = Box::new(process.evidence());
     VmError::Guest { name: name.to_owned(), reason: reason.into(), evidence }
 }

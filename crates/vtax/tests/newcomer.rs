@@ -421,7 +421,7 @@ fn a_plan_runs_on_machines_that_lack_something() {
         .replace("duration: 1s", "duration: 300ms");
     // Without namespaces the service is on this host's loopback, beside those of other tests.
     let plan = plan.replace("[http]", &format!("[{{http: {{port: {}}}}}]", vtax_sys::free_port()));
-    // They mostly wait, and only one of them has what is this host's own.
+    // They mostly wait, and only the one without namespaces uses this host's loopback and the port.
     std::thread::scope(|scope| {
         MACHINES.iter().for_each(|machine| drop(scope.spawn(|| runs_on(machine, &plan))));
     });

@@ -37,16 +37,17 @@ fn time(value: &Value) -> u64 {
     text.parse::<vtax_units::Nanos>().expect("a duration").0
 }
 
-/// The trial that counts of such a run: those before it were disturbed. `None`, which is told, where all were on a machine that kept
-/// others from running too.
+/// The trial that counts of such a run: those before it were disturbed, or their load came late. `None`, which is told, where that is
+/// so of all, on a machine that kept others from running too.
 fn counted(run: impl FnOnce() -> (Option<i32>, String, PathBuf)) -> Option<(Value, String, PathBuf)> {
     let ((code, text, out), busy) = watched(run);
+    assert!(out.join("journal.jsonl").exists(), "{text}");
     let trials = ended(&out);
     let valid = |trial: &Value| trial["validity"]["validity"] == "valid";
     let taken = |reason: &Value| reason == "disturbed" || reason == "generator-limited";
     let disturbed = |trial: &Value| taken(&trial["validity"]["reason"]);
-    assert!(trials.iter().all(|trial| valid(trial) || disturbed(trial)), "{trials:?}");
-    let none = busy && code == Some(3) && trials.iter().all(disturbed);
+    assert!(trials.iter().all(|trial| valid(trial) || disturbed(trial)), "{text}\n{trials:?}");
+    let none = busy && code == Some(3) && !trials.is_empty() && trials.iter().all(disturbed);
     if !possible(none.then_some("this machine is too busy for a failover that counts")) {
         return None;
     }

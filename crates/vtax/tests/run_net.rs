@@ -94,7 +94,8 @@ fn assert_resumed(directory: &Path, trials: usize) {
     assert_eq!(journal.lines().filter(|line| line.contains("\"trial-ended\"")).count(), trials);
 }
 
-/// A run of other tests under the same names of cells is no run to compare with; and it is a whole one.
+/// A run of other tests under the same names of cells is no run to compare with. That one came to its end by itself, so to resume it
+/// makes no trial.
 fn assert_compared_and_resumed(directory: &Path) {
     let other = tempfile::tempdir().expect("a directory");
     let changes = ["workload=[{tcp: {window: 16K}}]", "paths=[direct, bridge]"];

@@ -329,6 +329,7 @@ fn a_system_that_dies_is_named_and_the_others_go_on() {
         "baseline=native",
         systems.as_str(),
         "measure=[{latency: {load: 100/s, warmup: 0s, duration: 10s}}]",
+        "repeat.budget=20s",
     ];
     let run = |directory: &Path| vtax_testkit::runs::each_once(VTAX, directory, PLAN, &changes, 1);
     // 10 s of 50 requests a second each; the neighbour answered for five at most, its start included.

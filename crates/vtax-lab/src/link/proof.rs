@@ -30,8 +30,8 @@ use crate::naming::{PREFIX, address};
 const TOLERANCE: f64 = 0.02;
 /// Delays that differ by less can't be told from the time it takes a thread to wake.
 const DELAY_TOLERANCE: Nanos = Nanos(100_000);
-/// A busy host spoils a measurement, never improves it beyond the truth, but for a delay, from which what a path takes anyway is taken
-/// off: the best of a few counts.
+/// A busy host spoils a measurement and never makes it better than the truth: the best of a few counts. Only a delay can come out too
+/// short: what the path takes without it is measured and taken off.
 const ATTEMPTS: usize = 4;
 /// How long a link that seems too slow, or its delay too short, is measured again: a machine whose CPUs are taken away gets them back.
 const PATIENCE: Duration = Duration::from_secs(15);
