@@ -16,7 +16,7 @@ use vtax_plan::model::{Budget, Environment, EnvironmentKind, NetPath, PathKind};
 use vtax_sys::ProcessExit;
 use vtax_sys::cgroup::RunGroups;
 use vtax_sys::controller::ControllerOptions;
-use vtax_sys::require::{Need, complete, need};
+use vtax_sys::require::{Need, again_until, complete, need};
 use vtax_testkit::build_undisturbed;
 use vtax_testkit::programs::Killed;
 use vtax_testkit::residue::Snapshot;
@@ -166,20 +166,19 @@ fn fetch(testbed: &mut Testbed) -> u64 {
     fetch_until(testbed, |_| true)
 }
 
-/// The same, again where it took too long: a machine that is busy with something else is given ten tries.
+/// The same, again where it took too long.
 fn fetch_until(testbed: &mut Testbed, fits: impl Fn(u64) -> bool) -> u64 {
     configure_from_outside(&[&testbed.client, &testbed.the_sut().node]).unwrap();
     let (mut client, mut sut) = (Talk::to(&mut testbed.client), Talk::to(&mut testbed.the_sut_mut().node));
     let address = testbed.the_sut().service_address;
     assert_eq!(sut.ask(&format!("listen {address}")), "listening");
-    let mut get = || {
+    let get = || {
         let answer = client.ask(&format!("get {address}"));
         let (bytes, millis) = answer.split_once(' ').unwrap();
         assert_eq!(bytes, "1000000");
         millis.parse().unwrap()
     };
-    let tries = (0..9).map(|_| get()).find(|millis| fits(*millis));
-    tries.unwrap_or_else(get)
+    again_until(get, |millis| fits(*millis))
 }
 
 fn native_nodes_talk_over(lab: &mut Lab, path: PathKind) {

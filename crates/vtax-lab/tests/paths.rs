@@ -37,7 +37,7 @@ use vtax_plan::model::{
     CardSharing, Controller, Datapath, EnvironmentKind, MininetSwitch, NetPath, NicModel, OvsOptions,
     PathKind, SdnMode, SdnOptions, UserNetwork, VirtualSwitch, VmOptions, WhenLost,
 };
-use vtax_sys::require::{Need, complete, need};
+use vtax_sys::require::{Need, again_until, complete, need};
 use vtax_testkit::cases::Cases;
 use vtax_testkit::residue::Snapshot;
 use vtax_topology::blueprint::Needs;
@@ -150,10 +150,9 @@ pub(crate) fn fact(stage: &Stage, key: &str) -> f64 {
     facts.get(key).unwrap_or_else(|| panic!("no {key} in {facts:#?}")).parse().unwrap()
 }
 
-/// A figure that should be in a range: a machine that is busy with something else is given ten tries.
-fn undisturbed<T: PartialOrd>(range: &std::ops::Range<T>, mut measure: impl FnMut() -> T) -> T {
-    let tries = (0..9).map(|_| measure()).find(|figure| range.contains(figure));
-    tries.unwrap_or_else(measure)
+/// A figure that should be in a range.
+fn undisturbed<T: PartialOrd>(range: &std::ops::Range<T>, measure: impl FnMut() -> T) -> T {
+    again_until(measure, |figure| range.contains(figure))
 }
 
 fn links_are_what_they_say(lab: &mut Lab) {

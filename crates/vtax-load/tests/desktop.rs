@@ -15,7 +15,7 @@ use vtax_plan::model::{
 };
 use vtax_service::Certificate;
 use vtax_service::embedded::desktop::{DesktopError, XServer, serve};
-use vtax_sys::require::installed;
+use vtax_sys::require::{again_until, installed};
 use vtax_units::{CpuSet, Nanos, Rate};
 use vtax_wire::rfb::{Screen, vnc_auth_file};
 use vtax_wire::x11::{Geometry, get_image};
@@ -434,7 +434,7 @@ fn hostile_servers_are_told_by_name() {
         };
         let open = || run(&mut DesktopSession::open(&spec).unwrap(), &step(Some(20.0), 500));
         let told = |found: &DesktopResult| found.figures.trouble.is_some();
-        let found = (0..9).map(|_| open()).find(told).unwrap_or_else(open);
+        let found = again_until(open, told);
         let trouble = found.figures.trouble.unwrap_or_default();
         assert!(trouble.contains(words), "{words}: {trouble}");
         assert_eq!(found.load.counts.ok, 0);

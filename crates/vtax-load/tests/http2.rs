@@ -18,7 +18,7 @@ use vtax_plan::model::{
     WebOptions,
 };
 use vtax_service::RunningService;
-use vtax_sys::require::installed;
+use vtax_sys::require::{again_until, installed};
 use vtax_units::{Bytes, CpuSet, Nanos, Rate};
 use vtax_wire::http2::hpack::{Indexing, Name, Writer};
 use vtax_wire::http2::{FrameHead, PREFACE, flag, kind};
@@ -67,8 +67,7 @@ fn run_until(
     model: &Model,
     found: impl Fn(&(LoadResult, HttpDetails)) -> bool,
 ) -> (LoadResult, HttpDetails) {
-    let once = || run_for(target, requests.clone(), model.clone(), Nanos::from_secs(5));
-    (0..9).map(|_| once()).find(found).unwrap_or_else(once)
+    again_until(|| run_for(target, requests.clone(), model.clone(), Nanos::from_secs(5)), found)
 }
 
 fn open(rate: f64) -> Model {

@@ -17,6 +17,7 @@ use vtax_plan::model::{
 use vtax_service::Certificate;
 use vtax_service::embedded::ServerCertificate;
 use vtax_service::embedded::http::serve_with;
+use vtax_sys::require::again_until;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate};
 use vtax_wire::websocket::{
     Event, FrameHead, Opcode, Receiver, Role, accept_for, write_close, write_control,
@@ -87,10 +88,7 @@ fn run_until(
     step: &RequestStep,
     found: impl Fn(&(LoadResult, HttpDetails)) -> bool,
 ) -> (LoadResult, HttpDetails) {
-    (0..9)
-        .map(|_| run_once(target, requests, step))
-        .find(found)
-        .unwrap_or_else(|| run_once(target, requests, step))
+    again_until(|| run_once(target, requests, step), found)
 }
 
 /// Runs a load with [`CONNECTIONS`]; what must hold for every one does.
@@ -423,11 +421,12 @@ fn messages_come_back_on_websockets() {
                 let tls = tls.then(HttpTls::default);
                 let requests = HttpRequests { tls, ..scripted(script(steps)) };
                 // A busy machine may take longer than a step for a whole session of a large size.
-                let mut tries = (0..10).map(|_| run_once(server.address, &requests, &step(model.clone())));
-                let whole =
-                    |details: &HttpDetails| details.exchanges.as_ref().is_some_and(|e| e.sessions > 0);
-                let (result, details) = tries.find(|(_, details)| whole(details)).expect("a whole session");
+                let (result, details) =
+                    run_until(server.address, &requests, &step(model.clone()), |(_, details)| {
+                        details.exchanges.as_ref().is_some_and(|found| found.sessions > 0)
+                    });
                 let (counts, found) = (&result.counts, details.exchanges.expect("requests"));
+                assert!(found.sessions > 0, "no whole session of {size} bytes: {counts:?}");
                 assert_eq!(counts.errors.total(), 0, "{size}: {counts:?} {:?}", details.first_failure);
                 assert!(found.messages >= 3, "{size}: {counts:?}");
                 let names: Vec<&str> = found.requests.iter().map(|own| own.name.as_str()).collect();

@@ -13,6 +13,7 @@ use vtax_load::network::{
     serve,
 };
 use vtax_load::{ArrivalProcess, Control};
+use vtax_sys::require::again_until;
 use vtax_units::{BitRate, Bytes, Nanos, Rate};
 
 /// A server for as long as the test lasts.
@@ -134,17 +135,6 @@ fn whole(flow: &TcpFlow, streams: usize) {
 /// Longest time for what a busy machine does late; less than the 10 s for which a server waits for who says nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a test finds, made again where a stall of this machine spoilt it: that isn't so every time.
-fn undisturbed<T>(test: impl Fn() -> T, whole: impl Fn(&T) -> bool) -> T {
-    for _ in 0..19 {
-        let found = test();
-        if whole(&found) {
-            return found;
-        }
-    }
-    test()
-}
-
 #[test]
 fn bulk_goes_up_down_and_both_ways() {
     let server = Server::start();
@@ -153,7 +143,7 @@ fn bulk_goes_up_down_and_both_ways() {
         let mut flows = [&found.up, &found.down].into_iter().flatten();
         flows.all(|flow| flow.receiver.intervals.len() == 3 && flow.goodput() > 1e6)
     };
-    let tcp = |test: TcpTest| undisturbed(|| server.tcp(test.clone()), counted);
+    let tcp = |test: TcpTest| again_until(|| server.tcp(test.clone()), counted);
     let up = tcp(bulk(Direction::Up));
     assert!(up.down.is_none());
     whole(&up.up.unwrap(), 2);
@@ -210,7 +200,7 @@ fn datagrams_arrive_at_their_rate() {
                 && (result.goodput() / 8e6 - 1.0).abs() < 0.3
                 && result.receiver.jitter < Nanos::from_millis(50)
         };
-        let result = undisturbed(|| server.udp(datagrams(8_000_000, direction)), whole);
+        let result = again_until(|| server.udp(datagrams(8_000_000, direction)), whole);
         assert!((250..=301).contains(&result.sender.sent), "{}", result.sender.sent);
         assert_eq!(result.receiver.received, result.sender.sent, "{direction:?}");
         assert_eq!((result.receiver.duplicates, result.receiver.reordered), (0, 0));
@@ -226,7 +216,7 @@ fn datagrams_arrive_at_their_rate() {
 fn without_a_rate_datagrams_go_as_fast_as_they_can() {
     let server = Server::start();
     let fast = || server.udp(UdpTest { rate: None, ..datagrams(1, Direction::Up) });
-    let result = undisturbed(fast, |found| found.sender.sent > 3_000);
+    let result = again_until(fast, |found| found.sender.sent > 3_000);
     assert!(result.sender.sent > 3_000, "{:?}", result.sender);
     assert!(result.receiver.received <= result.sender.sent);
     let lost = result.sender.sent - result.receiver.received;
@@ -236,7 +226,7 @@ fn without_a_rate_datagrams_go_as_fast_as_they_can() {
 #[test]
 fn transactions_are_timed() {
     let server = Server::start();
-    let result = undisturbed(|| server.rr(transactions()), |found| found.transactions > 100);
+    let result = again_until(|| server.rr(transactions()), |found| found.transactions > 100);
     assert!(result.transactions > 100, "{result:?}");
     assert_eq!(result.latency.len(), result.transactions);
     assert!(result.client_cpu.total().0 > 0 && result.server_cpu.total().0 > 0);
@@ -256,7 +246,7 @@ fn echo_comes_back() {
     let whole = |(result, watched): &(PingResult, u64)| {
         (250..=301).contains(&result.intended) && all_came(result) && *watched >= 3
     };
-    let (result, watched) = undisturbed(test, whole);
+    let (result, watched) = again_until(test, whole);
     assert!((250..=301).contains(&result.intended), "{}", result.intended);
     assert_eq!((result.sent, result.answered, result.duplicates), (result.intended, result.intended, 0));
     assert!(
@@ -279,7 +269,7 @@ fn the_kernel_answers_pings() {
         Ok(NetworkResult::Ping(result)) => result.answered == result.sent,
         _ => true,
     };
-    match undisturbed(test, whole) {
+    match again_until(test, whole) {
         Ok(NetworkResult::Ping(result)) => assert_eq!((result.answered, result.duplicates), (result.sent, 0)),
         Ok(other) => panic!("{other:?}"),
         // Neither a group that may ping nor privileges: said so, with the way out.
@@ -312,7 +302,7 @@ fn times_are_refused_in_units_of_time() {
 #[test]
 fn probes_to_nobody_are_lost() {
     let server = Server::start();
-    let found = undisturbed(|| server.ping(pings(Probe::Udp)), |found| found.answered == found.sent);
+    let found = again_until(|| server.ping(pings(Probe::Udp)), |found| found.answered == found.sent);
     assert_eq!(found.answered, found.sent);
     let gone = "127.0.0.1:1".parse().unwrap();
     let error =

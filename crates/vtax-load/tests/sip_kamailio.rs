@@ -17,6 +17,7 @@ use vtax_plan::model::{
     SipTransport, TlsVersion, VoiceLaw,
 };
 use vtax_service::{RunningService, StartContext, missing};
+use vtax_sys::require::again_until;
 use vtax_units::{Bytes, Nanos};
 
 const SUBSCRIBERS: u32 = 400;
@@ -206,7 +207,7 @@ fn refused_calls_give_the_relays_ports_back() {
         let once = || ScriptSession::open(&spec).and_then(|session| session.run_step(&step, &Control::new()));
         // A busy machine may begin fewer than are due.
         let all = |found: &Result<LoadResult, _>| found.as_ref().is_ok_and(|found| found.counts.sent == 10);
-        let result = (0..9).map(|_| once()).find(all).unwrap_or_else(once);
+        let result = again_until(once, all);
         over.store(true, Ordering::Relaxed);
         result.unwrap()
     });

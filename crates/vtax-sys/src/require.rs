@@ -135,6 +135,12 @@ pub fn possible(lack: Option<impl Display>) -> bool {
     false
 }
 
+/// What this gives, again until it is good: a machine that is busy with something else is given twenty tries. The last where none is.
+pub fn again_until<T>(mut make: impl FnMut() -> T, good: impl FnMut(&T) -> bool) -> T {
+    let found = (0..19).map(|_| make()).find(good);
+    found.unwrap_or_else(make)
+}
+
 /// What this gives, and whether this machine kept a thread that only sleeps from running for more than a hundredth of the time
 /// meanwhile: then what takes too long, or comes in another order, tells nothing of what is tested.
 pub fn watched<T>(work: impl FnOnce() -> T) -> (T, bool) {

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
+use vtax_sys::require::again_until;
 use vtax_units::{CpuSet, Nanos, Rate};
 
 use super::dialogue::{Answer, Dialogue, Taken};
@@ -94,8 +95,7 @@ fn load_enough(
     enough: impl Fn(&Counts) -> bool,
 ) -> LoadResult {
     let times = (Nanos::from_millis(50), Nanos::from_secs(2), Nanos::from_secs(1));
-    let once = || load_until(target, shape, model.clone(), times);
-    (0..9).map(|_| once()).find(|result| enough(&result.counts)).unwrap_or_else(once)
+    again_until(|| load_until(target, shape, model.clone(), times), |result| enough(&result.counts))
 }
 
 fn load_until(
@@ -164,7 +164,7 @@ fn requests_under_way_at_the_end_have_their_time() {
         let none = matches!(model, Model::Open { .. }).then_some(0);
         let once = || load_until(address, (4, 1), model.clone(), (Nanos::ZERO, timeout, timeout));
         // Workers that start too late have no request to send.
-        let result = (0..9).map(|_| once()).find(|found| found.counts.ok > 0).unwrap_or_else(once);
+        let result = again_until(once, |found| found.counts.ok > 0);
         let counts = &result.counts;
         assert!(counts.ok > 0 && counts.ok == counts.intended, "{counts:?}");
         assert_eq!(result.answered_in_time, none, "all came after the recorded time");
@@ -204,7 +204,7 @@ fn a_closed_loop_without_a_warm_up_has_no_answers_of_before_it_began() {
     let address = server(echo);
     let second = Nanos::from_secs(1);
     let once = || load_until(address, (2, 1), Model::Closed, (Nanos::ZERO, second, second));
-    let result = (0..9).map(|_| once()).find(|found| found.counts.ok > 20).unwrap_or_else(once);
+    let result = again_until(once, |found| found.counts.ok > 20);
     assert!(result.counts.ok > 20, "{:?}", result.counts);
     assert!(result.latency.quantile(0.0) > Nanos::ZERO, "{:?}", result.latency.quantile(0.0));
 }
@@ -271,8 +271,7 @@ fn loads_that_share_threads_are_told_apart() {
     let loads: Vec<_> = pools.iter().map(of_pool).collect();
     let parts = loads.iter().zip(&steps).zip(&controls);
     let parts: Vec<_> = parts.map(|((load, step), control)| Part { load, step, control }).collect();
-    let once = || run_together(&parts).unwrap();
-    let results = (0..9).map(|_| once()).find(|found| found[0].counts.ok > 20).unwrap_or_else(once);
+    let results = again_until(|| run_together(&parts).unwrap(), |found| found[0].counts.ok > 20);
     let [alive, silent] = results.as_slice() else { panic!("{}", results.len()) };
     assert!(alive.counts.ok > 20 && alive.counts.errors.total() == 0, "{:?}", alive.counts);
     assert_eq!(silent.counts.ok, 0, "{:?}", silent.counts);

@@ -17,6 +17,7 @@ use vtax_plan::model::{MixPart, Scenario, SipTls, SipTransport, SipWorkload, Spr
 use vtax_service::Certificate;
 use vtax_service::embedded::ServerCertificate;
 use vtax_service::embedded::sip::{NONCE_LIFE, Options, serve};
+use vtax_sys::require::again_until;
 use vtax_units::{Bytes, CpuSet, Nanos, Rate, Share};
 
 pub(crate) fn subscribers(count: u32) -> Subscribers {
@@ -229,11 +230,9 @@ pub(crate) fn attempt(spec: &ScriptSpec) -> LoadResult {
     ScriptSession::open(spec).unwrap().run_step(&step, &Control::new()).unwrap()
 }
 
-/// The same; all calls must succeed. A machine that is busy with something else is given ten tries to begin as many as are due.
+/// The same; all calls must succeed. A machine that is busy with something else is given time to begin as many as are due.
 pub(crate) fn ask(spec: &ScriptSpec) -> ScriptFigures {
-    let once = || attempt(spec);
-    let many = |result: &LoadResult| result.counts.sent >= 55;
-    let result = (0..9).map(|_| once()).find(many).unwrap_or_else(once);
+    let result = again_until(|| attempt(spec), |result| result.counts.sent >= 55);
     let figures = result.details.and_then(|details| details.script).unwrap();
     let calls = figures.calls;
     assert_eq!((result.counts.ok, figures.succeeded), (calls, calls), "{:?}", result.counts);
