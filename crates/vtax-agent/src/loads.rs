@@ -147,13 +147,25 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_step_that_panics_ends_and_no_other_begins() {
+    /// Tells whether its step was cancelled.
+    struct Obedient;
+
+    impl Session for Obedient {
+        fn run(&mut self, _: &Step, control: &Control) -> Result<Vec<u8>, LoadError> {
+            Ok(vec![control.is_cancelled().into()])
+        }
+    }
+
+    fn open(session: impl Session + 'static) -> Loads {
         let nobody = File::options().write(true).open("/dev/null").unwrap();
-        let loads = Arc::new(Loads::new(Writer::new(nobody)));
-        *lock(&loads.open) = Some(Box::new(Bug));
+        let loads = Loads::new(Writer::new(nobody));
+        *lock(&loads.open) = Some(Box::new(session));
+        loads
+    }
+
+    fn step() -> Step {
         let second = Nanos::from_secs(1);
-        let step = Step::Requests(RequestStep {
+        Step::Requests(RequestStep {
             model: Model::Closed,
             warmup: Nanos::ZERO,
             duration: second,
@@ -161,7 +173,21 @@ mod tests {
             samples: false,
             interval: second,
             drain: second,
-        });
+        })
+    }
+
+    /// One that began a moment after the node was to end was made to its end, and the node waited for it.
+    #[test]
+    fn a_step_that_begins_after_the_nodes_end_is_cancelled() {
+        let loads = open(Obedient);
+        assert_eq!(loads.run(1, &step(), None), Ok(vec![0]));
+        loads.cancel();
+        assert_eq!(loads.run(2, &step(), None), Ok(vec![1]));
+    }
+
+    #[test]
+    fn a_step_that_panics_ends_and_no_other_begins() {
+        let (loads, step) = (Arc::new(open(Bug)), step());
         let (tell, told) = channel();
         let (of_thread, of_step) = (Arc::clone(&loads), step.clone());
         std::thread::spawn(move || {

@@ -25,7 +25,7 @@ use crate::qmp::{EventHandler, Holder, Orders, Qmp, QmpEvent};
 const QMP_PATIENCE: Duration = Duration::from_secs(5);
 /// How long QEMU may take to end by itself once asked.
 const QUIT_PATIENCE: Duration = Duration::from_secs(2);
-/// How long QEMU's end is waited for where it is about to end, so that an error can say how it did: a moment, on a busy host more.
+/// How long QEMU's end is waited for where it seems to end, so that an error can say how it did: a moment, on a busy host more.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 /// The same where it may as well go on.
 const LOOK_PATIENCE: Duration = Duration::from_secs(1);
