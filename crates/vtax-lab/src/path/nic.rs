@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
+use std::panic::resume_unwind;
 
 use vtax_agent::ssh;
 use vtax_agent::streams::Streams;
@@ -13,6 +14,7 @@ use vtax_sys::{NetNs, chain};
 use super::parts::PathParts;
 use super::path_builder::{PathBuilder, no_routers, one_system};
 use super::{Built, End, Placed, Site};
+use crate::agent_program::AgentProgram;
 use crate::error::{Result, While};
 use crate::lab::Lab;
 use crate::node::Node;
@@ -82,12 +84,9 @@ impl PathBuilder for Nic<'_> {
             ]
             .map(|(key, value)| (key.to_owned(), value)),
         );
-        let node = self.agent(site, streams, &self.0.host, &site.suts[0])?;
-        let mut generators = Vec::with_capacity(self.0.generators.len());
-        for (number, host) in self.0.generators.iter().enumerate() {
-            let spec = NodeSpec::new(site.slot.node_name("client", number));
-            generators.push(self.agent(site, streams, host, &spec)?);
-        }
+        let mut nodes = self.agents(site, streams)?;
+        let node = nodes.remove(0);
+        let mut generators = nodes;
         let (client, client_end) = if generators.is_empty() {
             let (client, end, interface) = self.client_here(site, address)?;
             parts.add_facts([("path.nic.interface".to_owned(), interface)]);
@@ -117,13 +116,35 @@ impl Nic<'_> {
         Ok((client, End::Inside { netns: hold()?, interface: interface.clone() }, interface))
     }
 
+    /// The agents of the system under test and of the generators, in this order. They are started at the same time, as vtax may have to be
+    /// sent to each over a slow line.
+    fn agents(&self, site: &Site<'_>, streams: &dyn Streams) -> Result<Vec<Node>> {
+        let name = |number| NodeSpec::new(site.slot.node_name("client", number));
+        let generators: Vec<_> = (0..self.0.generators.len()).map(name).collect();
+        let hosts = std::iter::once(&self.0.host).chain(&self.0.generators);
+        let specs = std::iter::once(&site.suts[0]).chain(&generators);
+        let agent = site.lab.agent_program();
+        std::thread::scope(|scope| {
+            let started: Vec<_> = hosts
+                .zip(specs)
+                .map(|(host, spec)| scope.spawn(move || self.agent(agent, streams, host, spec)))
+                .collect();
+            // Where one couldn't be started, the others are dropped, and so ended.
+            started.into_iter().map(|thread| thread.join().unwrap_or_else(|p| resume_unwind(p))).collect()
+        })
+    }
+
     /// Starts the agent of a node on another host, in a directory that is removed when it has ended, whatever ended it.
-    fn agent(&self, site: &Site<'_>, streams: &dyn Streams, host: &str, spec: &NodeSpec) -> Result<Node> {
+    fn agent(
+        &self,
+        agent: &AgentProgram,
+        streams: &dyn Streams,
+        host: &str,
+        spec: &NodeSpec,
+    ) -> Result<Node> {
         let there = RemoteHost { streams, host };
         let known = streams.hosts().iter().find(|known| known.name == host);
-        let program_there = known.and_then(|known| known.program.as_ref()).or(self.0.vtax.as_ref());
-        let agent = site.lab.agent_program();
-        let program = match program_there {
+        let program = match known.and_then(|known| known.program.as_ref()).or(self.0.vtax.as_ref()) {
             Some(vtax) => RemoteProgram::There(vtax),
             None => RemoteProgram::Sent(&agent.program),
         };

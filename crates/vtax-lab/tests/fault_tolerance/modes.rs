@@ -92,8 +92,8 @@ pub(crate) fn snapshot_goes_on(world: &mut World) {
 pub(crate) fn snapshot_is_given_up(world: &mut World) {
     let interval = Nanos::from_millis(100);
     let mut spec = PairSpec::new("sut", PairMode::Snapshot { interval }, PairTask::Witness);
-    // A snapshot takes some seconds, so one is on its way nearly always.
-    spec.link.rate = Some(BitRate(100_000_000));
+    // A snapshot takes seconds, so one is on its way nearly always.
+    spec.link.rate = Some(BitRate(400_000_000));
     let pair = world.pair(spec);
     let questioner = world.ask(&pair, "hello");
     println!("  armed in {}", armed(&pair));

@@ -2,16 +2,18 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use vtax_agent::streams::Streams;
+use vtax_agent::streams::{Carrier, Host, Streams};
 use vtax_hosts::{Outside, Ssh, serve_streams, stream_sockets};
 use vtax_lab::{Lab, LabOptions};
 use vtax_plan::model::{NetPath, NicOptions, PathKind};
 use vtax_sys::netlink::{Mac, Netlink, Veth, VethEnd, add_address, create_veth, set_up};
+use vtax_sys::sync::lock;
 use vtax_sys::{NetNs, PidFd, mount};
 
 use crate::stage::{self, Stage};
@@ -91,6 +93,51 @@ fn streams(host: &NetNs) -> Arc<dyn Streams> {
     Arc::new(Outside::meet(ours).unwrap())
 }
 
+/// Streams that open only once so many are asked for at the same time.
+#[derive(Debug)]
+struct AtOnce {
+    streams: Arc<dyn Streams>,
+    wanted: usize,
+    asked: Mutex<usize>,
+    more: Condvar,
+}
+
+impl Streams for AtOnce {
+    fn hosts(&self) -> &[Host] {
+        self.streams.hosts()
+    }
+
+    fn address(&self, name: &str) -> Result<IpAddr, String> {
+        self.streams.address(name)
+    }
+
+    fn open(&self, host: &str, script: &str, stream: OwnedFd, errors: OwnedFd) -> Result<Carrier, String> {
+        let mut asked = lock(&self.asked);
+        *asked += 1;
+        self.more.notify_all();
+        let too_few = |asked: &mut usize| *asked < self.wanted;
+        let (asked, waited) = self.more.wait_timeout_while(asked, Duration::from_secs(30), too_few).unwrap();
+        if waited.timed_out() {
+            return Err(format!("{asked} of {} were asked for", self.wanted));
+        }
+        drop(asked);
+        self.streams.open(host, script, stream, errors)
+    }
+}
+
+/// A service and two generators on the remote host: their agents are started at the same time.
+fn several_agents(options: LabOptions, path: &NetPath) {
+    let streams = options.streams.clone().expect("streams");
+    let at_once = AtOnce { streams, wanted: 3, asked: Mutex::default(), more: Condvar::new() };
+    let mut lab = Lab::new(LabOptions { streams: Some(Arc::new(at_once)), ..options }).unwrap();
+    let PathKind::Nic(nic) = &path.kind else { panic!("{path:?}") };
+    let vtax = std::env::current_exe().unwrap().to_str().map(str::to_owned);
+    let nic = NicOptions { generators: vec![nic.host.clone(); 2], vtax, ..nic.clone() };
+    let path = NetPath::new("generators", PathKind::Nic(nic));
+    let testbed = lab.build(&stage::spec(vtax_plan::model::EnvironmentKind::Native, path)).unwrap();
+    assert_eq!((testbed.client.kind(), testbed.generators.len()), ("remote", 1));
+}
+
 fn nic(address: &str, interface: Option<&str>) -> NetPath {
     let nic = NicOptions {
         host: format!("root@{REMOTE}"),
@@ -113,7 +160,8 @@ pub(crate) fn case(options: LabOptions) {
     let [host, remote] = world();
     let server = sshd(&remote);
     let streams = Some(streams(&host));
-    let mut lab = Lab::new(LabOptions { host_network: Some(Arc::new(host)), streams, ..options }).unwrap();
+    let options = LabOptions { host_network: Some(Arc::new(host)), streams, ..options };
+    let mut lab = Lab::new(options.clone()).unwrap();
     let own = REMOTE.to_string();
     for (path, expected) in [
         (nic("no-such-host.invalid", None), "`no-such-host.invalid` resolves to nothing"),
@@ -139,6 +187,7 @@ pub(crate) fn case(options: LabOptions) {
     assert!(fs::read_dir("/tmp").unwrap().count() == 1, "the copy");
     stage.end();
     assert_eq!(fs::read_dir("/tmp").unwrap().count(), 0, "nothing stays on the remote host");
+    several_agents(options, &path);
     server.kill_and_reap(Duration::from_secs(5)).unwrap();
     let PathKind::Nic(there) = path.kind else { return };
     let gone = NetPath::new("gone", PathKind::Nic(there));

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use vtax_lab::{Lab, TestbedSpec};
 use vtax_plan::model::{EnvironmentKind, NetPath, PathKind};
 use vtax_sys::clock::unix_time;
+use vtax_sys::require::again_until;
 use vtax_sys::require::complete;
 use vtax_topology::bfd::Bfd;
 use vtax_topology::event::{ALL, Event};
@@ -91,6 +92,10 @@ fn routers(hops: &Hops, up: bool) -> Vec<&str> {
         Part::Cable(_) | Part::Whole => None,
     });
     named.collect()
+}
+
+fn both_ways(hops: &Hops) -> [Vec<&str>; 2] {
+    [true, false].map(|up| routers(hops, up))
 }
 
 fn cut(link: &str) -> Event {
@@ -286,9 +291,10 @@ pub(crate) fn vpn(lab: &mut Lab) {
     assert_eq!(raised.labels.len(), 2);
     assert!((62..=63).contains(&raised.ttl.unwrap()), "{raised:?}");
     assert!(stage.answers(SURELY));
-    let hops = stage.hops();
-    assert_eq!(routers(&hops, true), ["ce1", "pe1", "p1", "pe2"], "with two labels, one and none");
-    assert_eq!(routers(&hops, false), ["pe2", "p1", "pe1", "ce1"]);
+    // With two labels, one and none. Routers that get too little CPU time lose neighbours, and the backdoor is the way until they are back.
+    let ways = [["ce1", "pe1", "p1", "pe2"], ["pe2", "p1", "pe1", "ce1"]];
+    let hops = again_until(|| stage.hops(), |hops| both_ways(hops) == ways);
+    assert_eq!(both_ways(&hops), ways);
     stage.inject(cut("p1-pe2"));
     assert!(stage.answers(SURELY), "by way of the backdoor");
     stage.inject(restore("p1-pe2"));

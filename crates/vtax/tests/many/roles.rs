@@ -382,13 +382,16 @@ fn a_controller_that_dies_leaves_no_generator_and_is_gone_on_with() {
     assert!(provenance_of(&lab).ended_unix_ms.is_some(), "{told}");
 }
 
+/// One environment, and the same twice.
+const ONE_CELL: &str = "environments: native";
+const AGAIN: &str = "environments: [native, native: {name: again}]";
+
 /// Roles on hosts that are given: the same service twice, in as many rounds as there are hosts.
 pub(super) fn on_given(options: &str) -> String {
     let roles = format!("nic: {{hosts: 3, draw: true{options}}}");
     let plan = plan(1.0, THERE).replace(TWICE, THRICE);
     let (head, _) = plan.split_once("  nic:").expect("paths");
-    let two = "environments: [native, native: {name: again}]";
-    format!("{}  {roles}\n", head.replace("environments: native", two))
+    format!("{}  {roles}\n", head.replace(ONE_CELL, AGAIN))
 }
 
 /// What each trial says of its hosts, where one was built; each host once has the service, where every round came to its end.
@@ -413,7 +416,7 @@ pub(super) fn assert_given(lab: &Lab, names: [&str; 3], told: &str) {
 #[test]
 fn slurm_gives_the_hosts_of_one_experiment() {
     let Some(lab) = slurm() else { return };
-    lab.write("roles.yaml", &on_given(THERE));
+    lab.write("roles.yaml", &on_given(THERE).replace(AGAIN, ONE_CELL));
     // It is stopped in the middle of a trial, whose steps of the job are ended while Slurm still has it.
     let script = "
         begun() { ls -d n3.tmp/vtax-*/node; }
@@ -442,7 +445,8 @@ fn a_list_gives_the_hosts_of_one_experiment() {
         "hosts:\n- {name: '1', address: 10.99.0.11}\n- {name: '2', address: 10.99.0.12}\n- {name: '3', address: 10.99.0.13}\n",
     );
     // They have other names on the network to be measured.
-    lab.write("roles.yaml", &on_given(&format!("{THERE}, address: \"10.99.0.1{{host}}\"")));
+    let plan = on_given(&format!("{THERE}, address: \"10.99.0.1{{host}}\""));
+    lab.write("roles.yaml", &plan.replace(AGAIN, ONE_CELL));
     let script = format!(
         "{ALONE} $vtax run roles.yaml --on hosts.yaml --ssh-config config --out run; echo \"run: $?\"; nothing_left"
     );
