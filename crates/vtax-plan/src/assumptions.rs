@@ -58,7 +58,7 @@ impl Assumptions {
     /// VMs under software emulation.
     pub const TCG: Self = Self {
         vm: Nanos::from_millis(4_000),
-        routers: Nanos::from_millis(45_000),
+        routers: Nanos::from_millis(30_000),
         route: Nanos::from_millis(10),
         service_in_vm: Nanos::from_millis(500),
         capacity_in_vm: Rate(1_000.0),

@@ -141,6 +141,8 @@ pub const PATH_LAB_TTL: &str = "path.lab.ttl";
 pub const PATH_LAB_LABELS: &str = "path.lab.labels";
 /// FRR's words for its version; written by vtax-run.
 pub const PATH_LAB_VERSION: &str = "path.lab.version";
+/// How often routers changed routes by themselves while something was measured; written by vtax-run.
+pub const PATH_LAB_ROUTE_CHANGES: &str = "path.lab.route_changes";
 /// What proofs of paths begin with: what was measured of an emulated link, and what its middle passed on.
 pub const PATH_PROOF: &str = "path.proof.";
 /// TCP's payload, in bit/s. By [`proved`] and [`asked`], as what follows; written by vtax-lab.

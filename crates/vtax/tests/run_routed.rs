@@ -1,11 +1,15 @@
 //! `vtax run` over routers: every family of workloads reaches its service through them.
 
+use std::fs;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use vtax_sys::require::{Need, need};
+use vtax_sys::require::{Need, need, possible};
 use vtax_sys::sync::lock;
-use vtax_testkit::runs::each_once;
+use vtax_testkit::runs::{each_once, ended};
 
 const VTAX: &str = env!("CARGO_BIN_EXE_vtax");
 
@@ -85,4 +89,65 @@ fn volumes_and_network_tests_reach_through_routers() {
     for test in found["observations"].as_array().expect("tests") {
         assert_eq!(test["result"]["result"]["load"]["counts"]["ok"].as_u64(), Some(256), "{test}");
     }
+}
+
+/// The parent of a process, and its command line; `None` for one that is gone.
+fn process(pid: u32) -> Option<(u32, String)> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    Some((parent, String::from_utf8_lossy(&words).replace('\0', " ")))
+}
+
+/// A router's daemon that a run has started.
+fn daemon_of(run: u32) -> Option<u32> {
+    let all = fs::read_dir("/proc").expect("processes").filter_map(Result::ok);
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_daemon = |pid: &u32| process(*pid).is_some_and(|(_, words)| words.contains("/ospfd -N west"));
+    let ancestors = |pid| std::iter::successors(Some(pid), |pid| process(*pid).map(|(parent, _)| parent));
+    numbers.filter(is_daemon).find(|pid| ancestors(*pid).any(|pid| pid == run))
+}
+
+#[test]
+fn a_trial_during_which_routes_change_by_themselves_does_not_count() {
+    if !need(&[Need::Root]) {
+        return;
+    }
+    let _alone = lock(&MACHINE);
+    let directory = tempfile::tempdir().expect("a directory");
+    let (plan, out) = (directory.path().join("plan.yaml"), directory.path().join("run"));
+    fs::write(&plan, PLAN.replace("duration: 1s", "duration: 5s")).expect("written");
+    let mut command = Command::new(VTAX);
+    command.arg("run").arg(&plan).arg("--out").arg(&out).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = command.spawn().expect("vtax starts");
+    let until = Instant::now() + Duration::from_secs(120);
+    // A route to nobody comes and goes at a router until the first trial has ended.
+    while !fs::read_to_string(out.join("journal.jsonl")).is_ok_and(|text| text.contains("trial-ended")) {
+        assert!(Instant::now() < until, "no trial has ended");
+        assert!(run.try_wait().expect("it is a child").is_none(), "no trial was made");
+        for what in ["add", "del"] {
+            let Some(daemon) = daemon_of(run.id()) else { continue };
+            let daemon = daemon.to_string();
+            let words = ["-t", &daemon, "-n", "ip", "route", what, "blackhole", "192.0.2.0/24"];
+            // The daemon may have ended by now.
+            let _ = Command::new("nsenter").args(words).stderr(Stdio::null()).status();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let pid = Pid::from_raw(run.id().cast_signed()).expect("a process");
+    kill_process(pid, Signal::TERM).expect("it can be stopped");
+    run.wait().expect("it ends");
+    let trial = ended(&out).swap_remove(0);
+    let in_guest = trial["facts"]["path.place"] == "guest";
+    if !possible(in_guest.then_some("this kernel has routers in a guest only")) {
+        return;
+    }
+    let validity = &trial["validity"];
+    let changes = trial["facts"]["path.lab.route_changes"].as_str().expect("how often");
+    assert!(changes.parse::<u64>().expect("a number") > 1, "{trial}");
+    assert_eq!(validity["validity"], "invalid", "{trial}");
+    // What held the generator up comes first.
+    let detail = validity["detail"].as_str().expect("why");
+    let of_generator = validity["reason"] == "generator-limited" || detail.contains("the load generator");
+    assert!(of_generator || detail.contains("routers changed the way of packets by themselves"), "{detail}");
 }

@@ -17,6 +17,7 @@ use vtax_topology::hops::Hops;
 use vtax_units::{Nanos, fact};
 
 use super::agents::Agents;
+use super::routers::{RouteChanges, SteadyRoutes};
 use super::setting::{Failed, Setting};
 use crate::barrier::Party;
 use crate::cards::Cards;
@@ -42,7 +43,7 @@ pub(super) struct Measurement {
     pub(super) snapshots: Vec<(String, Vec<Snapshot>)>,
     /// What each generator did, where the load came from hosts of their own.
     pub(super) generators: Vec<GeneratorRecord>,
-    /// What took the system under test's CPUs, where it was too much.
+    /// What took the system under test's CPUs, where it was too much, and what else disturbed it.
     pub(super) disturbed: Option<String>,
 }
 
@@ -87,9 +88,13 @@ impl Measurement {
         };
         let limit_start = site.testbed.shared_memory_usage();
         let watching = watch_hops(request, agents);
+        // Faults change routes on purpose.
+        let steady = agents.routers.as_ref().filter(|_| !request.measure.kind.is_failover());
+        let steady = steady.map(SteadyRoutes::watch);
         let (cards, clock) = (Cards::look(site.testbed), WallClock::look());
         let measured = instrument.measure(&mut site, request).map_err(broken)?;
         let clock_change = clock.change();
+        let routes = steady.map(SteadyRoutes::end).transpose().map_err(broken)?;
         let hops = watching.map(told_by_hops);
         let mut facts = testbed.path_facts();
         facts.extend(limit_facts(limit_start, testbed.shared_memory_usage()));
@@ -102,6 +107,7 @@ impl Measurement {
         let mut found = Self { measured, facts, hops, snapshots, generators, disturbed: None };
         found.note_probes(probes, (agents, testbed), request, (census, qemus, partner));
         found.judge_clock(clock_change);
+        found.judge_routes(routes);
         team.as_ref().map_or_else(|| loader.close_load(), Team::close).map_err(broken)?;
         if let Some(team) = team {
             found.keep(team, request);
@@ -214,7 +220,20 @@ impl Measurement {
     fn judge_clock(&mut self, change: Option<ClockChange>) {
         let Some(change) = change else { return };
         self.facts.insert(fact::HOST_CLOCK_SET.into(), format!("{:+.3} s", change.by_seconds()));
-        let why = format!("the host's clock was {change}, or the host was suspended");
+        self.disturb(format!("the host's clock was {change}, or the host was suspended"));
+    }
+
+    /// What went more than one way tells nothing of either.
+    fn judge_routes(&mut self, changes: Option<RouteChanges>) {
+        let Some(changes) = changes else { return };
+        self.facts.insert(fact::PATH_LAB_ROUTE_CHANGES.into(), changes.count.to_string());
+        if let Some(why) = changes.why() {
+            self.disturb(why);
+        }
+    }
+
+    /// Another reason for which the trial doesn't count, before those that there are.
+    fn disturb(&mut self, why: String) {
         self.disturbed = Some(match self.disturbed.take() {
             Some(other) => format!("{why}; {other}"),
             None => why,

@@ -1,7 +1,10 @@
-//! What a trial's facts say of the routers on its path.
+//! What a trial's facts say of the routers on its path, and whether packets had one way while something was measured.
 
+use vtax_agent::{AgentError, Client};
 use vtax_router::Raised;
-use vtax_units::fact;
+use vtax_sys::clock::unix_time;
+use vtax_topology::timeline::{Entry, Source};
+use vtax_units::{Nanos, counted, fact};
 
 /// All keys begin with `path.lab.`; times are in nanoseconds from the start of the bring-up.
 pub(super) fn facts(raised: &Raised) -> Vec<(String, String)> {
@@ -18,12 +21,113 @@ pub(super) fn facts(raised: &Raised) -> Vec<(String, String)> {
     facts
 }
 
+/// A measurement during which nothing is broken on purpose: routes stay as they are.
+pub(super) struct SteadyRoutes<'a> {
+    routers: &'a Client,
+    /// Its beginning on the clock of the routers' node.
+    from: Result<Nanos, AgentError>,
+}
+
+impl<'a> SteadyRoutes<'a> {
+    /// From now on.
+    pub(super) fn watch(routers: &'a Client) -> Self {
+        Self { routers, from: now_there(routers) }
+    }
+
+    /// What became different until now.
+    ///
+    /// # Errors
+    ///
+    /// Where the routers' node doesn't say.
+    pub(super) fn end(self) -> Result<RouteChanges, AgentError> {
+        let entries = self.routers.timeline(self.from?, now_there(self.routers)?)?;
+        Ok(RouteChanges::among(entries))
+    }
+}
+
+/// The present on the clock of the routers' node.
+fn now_there(routers: &Client) -> Result<Nanos, AgentError> {
+    let ahead = routers.clock()?.offset_ns;
+    Ok(Nanos(unix_time().0.saturating_add_signed(ahead)))
+}
+
+/// What became different of the ways of packets.
+#[derive(Debug)]
+pub(super) struct RouteChanges {
+    /// Routes and next hops that were set or removed, and interfaces that went down.
+    pub(super) count: usize,
+    first: Option<Entry>,
+}
+
+impl RouteChanges {
+    fn among(entries: Vec<Entry>) -> Self {
+        let mut changes = entries.into_iter().filter(is_change);
+        let first = changes.next();
+        Self { count: usize::from(first.is_some()) + changes.count(), first }
+    }
+
+    /// Why nothing is known of one way by itself, where there was more than one.
+    pub(super) fn why(&self) -> Option<String> {
+        let first = self.first.as_ref()?;
+        let changes = counted(self.count as u64, "change");
+        Some(format!(
+            "routers changed the way of packets by themselves ({changes} of routes, first at {}: {})",
+            first.router, first.text
+        ))
+    }
+}
+
+/// Whether packets may have another way since. A capture that begins is told of as an interface that is up.
+fn is_change(entry: &Entry) -> bool {
+    let is_down =
+        || [": down", ": gone", ": without carrier"].iter().any(|state| entry.text.ends_with(state));
+    entry.source == Source::Kernel
+        && match entry.text.split_once(' ') {
+            Some(("route" | "next", _)) => true,
+            Some(("interface", _)) => is_down(),
+            // More than could be heard.
+            _ => true,
+        }
+}
+
 #[cfg(test)]
 mod tests {
     use vtax_topology::expect::Stage;
-    use vtax_units::Nanos;
 
     use super::*;
+
+    #[test]
+    fn what_kernels_change_of_routes_is_counted_and_nothing_else() {
+        let entry = |source: Source, text: &str| Entry {
+            at: Nanos(1),
+            router: "pe1".to_owned(),
+            source,
+            text: text.to_owned(),
+        };
+        let kernel = |text| entry(Source::Kernel, text);
+        let said = entry(Source::Daemon("ospfd".to_owned()), "route 10.96.2.0/24: removed");
+        let nothing =
+            vec![said, kernel("interface p1: up"), entry(Source::Fault, "later entries are left out")];
+        let changes = RouteChanges::among(nothing.clone());
+        assert_eq!((changes.count, changes.why()), (0, None));
+        let mut some = nothing;
+        some.extend(
+            [
+                "route label 17 via 10.0.0.6: removed",
+                "next hop 20 of 12, 13: removed",
+                "interface p1: without carrier",
+                "more changes than could be heard",
+            ]
+            .map(kernel),
+        );
+        let changes = RouteChanges::among(some);
+        assert_eq!(changes.count, 4);
+        assert_eq!(
+            changes.why().unwrap(),
+            "routers changed the way of packets by themselves (4 changes of routes, first at pe1: route label 17 via \
+             10.0.0.6: removed)"
+        );
+    }
 
     #[test]
     fn each_stage_and_what_was_seen_is_told() {
