@@ -177,7 +177,13 @@ impl RouterLab {
             proof::prove(&lab, &lab.blueprint.expectations, started, started + patience)?;
         stages.extend(more);
         let version = lab.version();
+        lab.forget();
         Ok((lab, Raised { stages, ttl, labels, version }))
+    }
+
+    /// Forgets what kernels said until now: ten thousand routes of a bring-up leave no room for what comes.
+    fn forget(&self) {
+        self.watch.iter().for_each(Watch::forget);
     }
 
     /// Runs the commands of all routers, whose daemons have to run by then, or of all other nodes.
@@ -292,10 +298,7 @@ impl RouterLab {
     pub fn start_streams(&mut self, interval: Nanos) -> Result<()> {
         // The sockets of those before have the same addresses.
         drop(self.streams.take().map(Streams::finish));
-        // What was heard until now, such as ten thousand routes of a bring-up, leaves no room for what comes.
-        if let Some(watch) = &self.watch {
-            watch.forget();
-        }
+        self.forget();
         self.streams = Some(Streams::start(self, interval)?);
         Ok(())
     }

@@ -178,7 +178,7 @@ const TOOLS: &str = "
     order() { echo \"$@\" >order.new; mv order.new order; while [ -e order ]; do sleep 0.05; done; }
     until_() { for i in $(seq 1200); do \"$@\" >/dev/null 2>&1 && return; sleep 0.1; done; echo \"never: $*\"; exit 98; }
     nothing_left() {
-        for i in $(seq 150); do order look; [ -s left ] || { echo nothing is left; return; }; sleep 0.1; done
+        for i in $(seq 400); do order look; [ -s left ] || { echo nothing is left; return; }; sleep 0.1; done
         cat left
     }
     dies_when() {
@@ -441,7 +441,7 @@ SlurmdLogFile=/var/log/slurm/slurmd.log
 SrunPortRange=60001-60200
 SlurmctldTimeout=30
 SlurmdTimeout=20
-KillWait=5
+KillWait=30
 InactiveLimit=15
 MessageTimeout=10
 TCPTimeout=2
