@@ -91,21 +91,12 @@ fn volumes_and_network_tests_reach_through_routers() {
     }
 }
 
-/// The parent of a process, and its command line; `None` for one that is gone.
-fn process(pid: u32) -> Option<(u32, String)> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
-    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    Some((parent, String::from_utf8_lossy(&words).replace('\0', " ")))
-}
-
-/// A router's daemon that a run has started.
-fn daemon_of(run: u32) -> Option<u32> {
+/// A process that has this word in its command line.
+fn process_with(word: &str) -> Option<String> {
     let all = fs::read_dir("/proc").expect("processes").filter_map(Result::ok);
-    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let is_daemon = |pid: &u32| process(*pid).is_some_and(|(_, words)| words.contains("/ospfd -N west"));
-    let ancestors = |pid| std::iter::successors(Some(pid), |pid| process(*pid).map(|(parent, _)| parent));
-    numbers.filter(is_daemon).find(|pid| ancestors(*pid).any(|pid| pid == run))
+    let has_word = |line: Vec<u8>| line.split(|b| *b == 0).any(|one| one == word.as_bytes());
+    let mut found = all.filter(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(has_word));
+    found.find_map(|entry| entry.file_name().into_string().ok())
 }
 
 #[test]
@@ -116,7 +107,9 @@ fn a_trial_during_which_routes_change_by_themselves_does_not_count() {
     let _alone = lock(&MACHINE);
     let directory = tempfile::tempdir().expect("a directory");
     let (plan, out) = (directory.path().join("plan.yaml"), directory.path().join("run"));
-    fs::write(&plan, PLAN.replace("duration: 1s", "duration: 5s")).expect("written");
+    // No other router of this machine has its name.
+    let router = format!("w{}", std::process::id());
+    fs::write(&plan, PLAN.replace("duration: 1s", "duration: 5s").replace("west", &router)).expect("written");
     let mut command = Command::new(VTAX);
     command.arg("run").arg(&plan).arg("--out").arg(&out).stdout(Stdio::null()).stderr(Stdio::null());
     let mut run = command.spawn().expect("vtax starts");
@@ -126,8 +119,7 @@ fn a_trial_during_which_routes_change_by_themselves_does_not_count() {
         assert!(Instant::now() < until, "no trial has ended");
         assert!(run.try_wait().expect("it is a child").is_none(), "no trial was made");
         for what in ["add", "del"] {
-            let Some(daemon) = daemon_of(run.id()) else { continue };
-            let daemon = daemon.to_string();
+            let Some(daemon) = process_with(&router) else { continue };
             let words = ["-t", &daemon, "-n", "ip", "route", what, "blackhole", "192.0.2.0/24"];
             // The daemon may have ended by now.
             let _ = Command::new("nsenter").args(words).stderr(Stdio::null()).status();
@@ -149,5 +141,5 @@ fn a_trial_during_which_routes_change_by_themselves_does_not_count() {
     // What held the generator up comes first.
     let detail = validity["detail"].as_str().expect("why");
     let of_generator = validity["reason"] == "generator-limited" || detail.contains("the load generator");
-    assert!(of_generator || detail.contains("routers changed the way of packets by themselves"), "{detail}");
+    assert!(of_generator || detail.contains("though nothing was broken on purpose"), "{detail}");
 }

@@ -223,7 +223,7 @@ impl Measurement {
         self.disturb(format!("the host's clock was {change}, or the host was suspended"));
     }
 
-    /// What went more than one way tells nothing of either.
+    /// What was measured over more than one route tells nothing of either.
     fn judge_routes(&mut self, changes: Option<RouteChanges>) {
         let Some(changes) = changes else { return };
         self.facts.insert(fact::PATH_LAB_ROUTE_CHANGES.into(), changes.count.to_string());

@@ -1,4 +1,4 @@
-//! What a trial's facts say of the routers on its path, and whether packets had one way while something was measured.
+//! What a trial's facts say of the routers on its path, and whether they changed routes while something was measured.
 
 use vtax_agent::{AgentError, Client};
 use vtax_router::Raised;
@@ -34,7 +34,7 @@ impl<'a> SteadyRoutes<'a> {
         Self { routers, from: now_there(routers) }
     }
 
-    /// What became different until now.
+    /// What was changed until now.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ fn now_there(routers: &Client) -> Result<Nanos, AgentError> {
     Ok(Nanos(unix_time().0.saturating_add_signed(ahead)))
 }
 
-/// What became different of the ways of packets.
+/// Changes of routes.
 #[derive(Debug)]
 pub(super) struct RouteChanges {
     /// Routes and next hops that were set or removed, and interfaces that went down.
@@ -66,18 +66,18 @@ impl RouteChanges {
         Self { count: usize::from(first.is_some()) + changes.count(), first }
     }
 
-    /// Why nothing is known of one way by itself, where there was more than one.
+    /// Why the trial doesn't count, where there were any.
     pub(super) fn why(&self) -> Option<String> {
         let first = self.first.as_ref()?;
-        let changes = counted(self.count as u64, "change");
+        let times = counted(self.count as u64, "time");
         Some(format!(
-            "routers changed the way of packets by themselves ({changes} of routes, first at {}: {})",
+            "routes changed {times} while it was measured, though nothing was broken on purpose; first at {}: {}",
             first.router, first.text
         ))
     }
 }
 
-/// Whether packets may have another way since.
+/// Whether packets may take another route since.
 fn is_change(entry: &Entry) -> bool {
     match &entry.source {
         // A capture that begins is told of as an interface that is up.
@@ -122,8 +122,8 @@ mod tests {
         assert_eq!(changes.count, 5);
         assert_eq!(
             changes.why().unwrap(),
-            "routers changed the way of packets by themselves (5 changes of routes, first at pe1: route label 17 via \
-             10.0.0.6: removed)"
+            "routes changed 5 times while it was measured, though nothing was broken on purpose; first at pe1: route \
+             label 17 via 10.0.0.6: removed"
         );
     }
 
