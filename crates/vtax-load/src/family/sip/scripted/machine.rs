@@ -7,21 +7,22 @@ use std::net::SocketAddr;
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
-use vtax_wire::sip::{Message, Method, StartLine};
-use vtax_wire::sipp::{Action, Duration, Kind, Optional, Order, Receiving, Sending, Stop};
+use vtax_wire::sip::{Message, Method};
+use vtax_wire::sipp::{Action, Duration, Kind, Order, Sending, Stop};
 
 use super::act::{Acted, Actor, Scene};
 use super::call::{Call, Waiting};
-use super::messages::{challenged, is_answer, is_expected, keep, learn};
+use super::end::{Cause, Ended};
+use super::messages::keep;
+use super::receive::awaited;
 use super::render;
 use super::result::{CommandCounts, ScriptFigures, TimerFigures};
 use super::shared::Shared;
 use crate::LatencyHistogram;
 use crate::family::sip::Traffic;
-use crate::family::sip::compose::Composer;
 use crate::family::sip::media::Media;
 use crate::family::sip::token::{Origin, Token};
-use crate::family::sip::unmatched::{Kind as Stray, Unmatched};
+use crate::family::sip::unmatched::Unmatched;
 use crate::family::sip::wheel::Wheel;
 use crate::requests::Outcome;
 
@@ -32,9 +33,6 @@ const T2: u64 = 4_000_000_000;
 const LIFE_OVER_T1: u64 = 64;
 const MILLI: u64 = 1_000_000;
 
-/// The words for a call that found none.
-pub(super) const NO_PORT: &str = "no free port for its sound";
-
 /// Where messages go.
 pub(super) trait Port {
     /// Sends a message of a call, on the line that the call goes over.
@@ -43,70 +41,14 @@ pub(super) trait Port {
     fn local(&self, line: u32) -> SocketAddr;
 }
 
-/// Why a call has failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
-    Timeout(u16),
-    NoAnswer(u16),
-    Status(u16, u16),
-    Request(u16),
-    Check(u16),
-    Stopped(u16),
-    Loop(u16),
-    Challenge(u16),
-    Silence(u16),
-    NoPort,
-}
-
-impl Cause {
-    fn words(self, shared: &Shared) -> String {
-        let at = |command: u16| {
-            let line = shared.scenario.commands.get(usize::from(command)).map_or(0, |command| command.line);
-            format!("{}, line {line}", shared.scenario.label(usize::from(command)))
-        };
-        match self {
-            Self::Timeout(command) => format!("timeout ({})", at(command)),
-            Self::NoAnswer(command) => format!("no answer ({})", at(command)),
-            Self::Status(command, status) => format!("status {status} ({})", at(command)),
-            Self::Request(command) => format!("unexpected request ({})", at(command)),
-            Self::Check(command) => format!("regular expression ({})", at(command)),
-            Self::Stopped(command) => format!("stopped ({})", at(command)),
-            Self::Loop(command) => format!("loop without end ({})", at(command)),
-            Self::Challenge(command) => format!("unusable challenge ({})", at(command)),
-            Self::Silence(command) => format!("the other end fell silent ({})", at(command)),
-            Self::NoPort => NO_PORT.to_owned(),
-        }
-    }
-
-    const fn outcome(self) -> (Outcome, u16) {
-        match self {
-            Self::Timeout(_) | Self::NoAnswer(_) => (Outcome::ClientTimeout, 0),
-            Self::Status(_, status) => (Outcome::Status, status),
-            Self::Request(_) | Self::Check(_) | Self::Challenge(_) => (Outcome::Protocol, 0),
-            Self::Stopped(_) | Self::Loop(_) | Self::Silence(_) | Self::NoPort => (Outcome::Other, 0),
-        }
-    }
-}
-
-/// A call that has ended.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ended {
-    /// When it was meant to begin.
-    pub(super) start: u64,
-    /// When what its latency is had passed.
-    pub(super) end: u64,
-    pub(super) outcome: Outcome,
-    pub(super) status: u16,
-}
-
 /// What was counted.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counted {
-    done: u64,
+pub(super) struct Counted {
+    pub(super) done: u64,
     again: u64,
     timeouts: u64,
-    unexpected: u64,
-    lost: u64,
+    pub(super) unexpected: u64,
+    pub(super) lost: u64,
 }
 
 /// The calls of one worker.
@@ -121,11 +63,11 @@ pub(super) struct Machine<'a> {
     begun: u64,
     epoch: u64,
     pub(super) now: u64,
-    actor: Actor,
+    pub(super) actor: Actor,
     pub(super) out: Vec<u8>,
     /// The sound of calls, where they have any.
     pub(super) media: Option<Media>,
-    counted: Vec<Counted>,
+    pub(super) counted: Vec<Counted>,
     times: Vec<LatencyHistogram>,
     length: LatencyHistogram,
     counters: Vec<u64>,
@@ -193,7 +135,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn place(&mut self, start: u64, line: u32) -> u32 {
+    pub(super) fn place(&mut self, start: u64, line: u32) -> u32 {
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.calls.push(Call::default());
             self.calls.len() as u32 - 1
@@ -228,7 +170,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Carries commands out until the call waits or is over. `at` is the time at which they are meant to be.
-    fn advance(&mut self, slot: u32, mut at: u64, port: &mut impl Port) {
+    pub(super) fn advance(&mut self, slot: u32, mut at: u64, port: &mut impl Port) {
         let shared = self.shared;
         for _ in 0..COMMANDS_MAX {
             let number = self.calls[slot as usize].command;
@@ -293,7 +235,7 @@ impl<'a> Machine<'a> {
     }
 
     /// What every command does besides, and which follows.
-    fn leave(&mut self, slot: u32, number: u16, at: u64) {
+    pub(super) fn leave(&mut self, slot: u32, number: u16, at: u64) {
         let shared = self.shared;
         let flow = &shared.scenario.commands[usize::from(number)].flow;
         let call = &mut self.calls[slot as usize];
@@ -325,7 +267,7 @@ impl<'a> Machine<'a> {
         self.calls[slot as usize].command = to;
     }
 
-    fn act(&mut self, slot: u32, number: u16, actions: &[Action], port: &impl Port) -> Next {
+    pub(super) fn act(&mut self, slot: u32, number: u16, actions: &[Action], port: &impl Port) -> Next {
         if actions.is_empty() {
             return Next::Command;
         }
@@ -410,7 +352,7 @@ impl<'a> Machine<'a> {
         port.send(call.line, call.peer, slot, message);
     }
 
-    fn transmit_again(&mut self, slot: u32, is_reply: bool, port: &mut impl Port) {
+    pub(super) fn transmit_again(&mut self, slot: u32, is_reply: bool, port: &mut impl Port) {
         let call = &self.calls[slot as usize];
         let sent_by = if is_reply { call.reply_by } else { call.sent_by };
         self.counted[usize::from(sent_by)].again += 1;
@@ -500,37 +442,6 @@ impl<'a> Machine<'a> {
         self.origin.read(&call_id[from..]).is_some()
     }
 
-    /// A message that comes begins a call, if it is what the scenario begins with.
-    pub(super) fn answer(
-        &mut self,
-        message: &Message<'_>,
-        from: SocketAddr,
-        arrived: u64,
-        port: &mut impl Port,
-    ) -> Option<u32> {
-        let first = self.shared.scenario.commands.iter().position(|c| matches!(c.kind, Kind::Receive(_)))?;
-        let mut expected = awaited(self.shared, first as u16);
-        if !expected.any(|(_, receive)| is_expected(&receive.expect, message, &mut self.actor.matcher)) {
-            self.stray.count(Stray::UnexpectedRequest);
-            return None;
-        }
-        let slot = self.place(arrived, 0);
-        let call = &mut self.calls[slot as usize];
-        call.peer = Some(from);
-        call.call_id.extend_from_slice(message.call_id().unwrap_or_default());
-        let generation = call.generation;
-        if !self.open_sound(slot, port) {
-            return None;
-        }
-        // What stands before the first message is carried out now.
-        self.advance(slot, arrived, port);
-        let call = &self.calls[slot as usize];
-        if call.generation == generation && call.waiting == Waiting::Message {
-            self.receive(slot, message, arrived, port);
-        }
-        Some(slot)
-    }
-
     /// Whether a call is still of that Call-ID.
     pub(super) fn is_of(&self, slot: u32, call_id: &[u8]) -> bool {
         self.calls
@@ -541,124 +452,6 @@ impl<'a> Machine<'a> {
     /// Whether a place has a call.
     pub(super) fn is_under_way(&self, slot: u32) -> bool {
         self.calls.get(slot as usize).is_some_and(|call| call.waiting != Waiting::Nothing)
-    }
-
-    /// A message for a call.
-    pub(super) fn receive(&mut self, slot: u32, message: &Message<'_>, arrived: u64, port: &mut impl Port) {
-        let call = &self.calls[slot as usize];
-        if call.last == message.bytes() {
-            if call.reply.is_empty() {
-                self.stray.count(Stray::RepeatedResponse);
-            } else {
-                self.transmit_again(slot, true, port);
-            }
-            return;
-        }
-        if call.waiting == Waiting::TimeWait {
-            return self.stray.count(Stray::Late);
-        }
-        let number = call.command;
-        let found = self.matching(slot, number, message);
-        let Some((found, receive)) = found else { return self.unexpected(slot, message, port) };
-        if self.actor.happens(receive.lost) {
-            self.counted[usize::from(found)].lost += 1;
-            return;
-        }
-        self.counted[usize::from(found)].done += 1;
-        let call = &mut self.calls[slot as usize];
-        keep(&mut call.last, message.bytes(), usize::MAX);
-        call.reply.clear();
-        (call.again, call.give_up) = (u64::MAX, u64::MAX);
-        if message.status().is_some_and(|status| status >= 200)
-            && message.cseq().is_ok_and(|c| c.method == Method::Invite)
-        {
-            call.invited = None;
-        }
-        learn(call, message, receive.route_set);
-        self.sound_of_received(slot, message);
-        let call = &mut self.calls[slot as usize];
-        if receive.challenge && !challenged(call, message) {
-            return self.fail(slot, Cause::Challenge(found));
-        }
-        match self.act(slot, found, &receive.actions, port) {
-            Next::Command => {}
-            Next::Jumped => return self.advance(slot, arrived, port),
-            Next::Over => return,
-        }
-        self.leave(slot, found, arrived);
-        let call = &mut self.calls[slot as usize];
-        if receive.optional != Optional::No && call.command == found + 1 {
-            // It changes nothing about what is waited for.
-            call.command = number;
-            let due = call.due();
-            return self.wheel.set(slot, due);
-        }
-        self.advance(slot, arrived, port);
-    }
-
-    /// The command that a message is for.
-    fn matching(&mut self, slot: u32, number: u16, message: &Message<'_>) -> Option<(u16, &'a Receiving)> {
-        let shared = self.shared;
-        let call = &self.calls[slot as usize];
-        if message.method().is_none() && !is_answer(message, call) {
-            return None;
-        }
-        let waits = call.waiting == Waiting::Message;
-        let matcher = &mut self.actor.matcher;
-        if waits
-            && let Some(here) =
-                awaited(shared, number).find(|(_, r)| is_expected(&r.expect, message, matcher))
-        {
-            return Some(here);
-        }
-        for at in shared.scenario.anytime.iter().filter(|at| **at < number) {
-            if let Kind::Receive(receive) = &shared.scenario.commands[usize::from(*at)].kind
-                && is_expected(&receive.expect, message, matcher)
-            {
-                return Some((*at, &**receive));
-            }
-        }
-        None
-    }
-
-    /// A message that the scenario doesn't have at this point.
-    fn unexpected(&mut self, slot: u32, message: &Message<'_>, port: &mut impl Port) {
-        let call = &self.calls[slot as usize];
-        let (number, line, peer) = (call.command, call.line, call.peer);
-        match message.start() {
-            StartLine::Status { code, .. } => {
-                if !is_answer(message, call) {
-                    return self.stray.count(Stray::Late);
-                }
-                if code >= 300 && message.cseq().is_ok_and(|cseq| cseq.method == Method::Invite) {
-                    self.out.clear();
-                    let request =
-                        call.sent.starts_with(b"INVITE ").then(|| Message::parse(&call.sent).ok()).flatten();
-                    let uri = request.as_ref().and_then(|request| match request.start() {
-                        StartLine::Request { uri, .. } => Some(uri),
-                        StartLine::Status { .. } => None,
-                    });
-                    if Composer::acknowledge_failure(&mut self.out, message, uri).is_some() {
-                        self.traffic.requests_sent += 1;
-                        port.send(line, peer, slot, &self.out);
-                    }
-                }
-                self.counted[usize::from(number)].unexpected += 1;
-                self.fail(slot, Cause::Status(number, code));
-            }
-            // One that comes again, or for which a later message has come already.
-            StartLine::Request { method: Method::Ack, .. } => self.stray.count(Stray::Late),
-            StartLine::Request { method, .. } => {
-                if matches!(method, Method::Bye | Method::Cancel) {
-                    self.out.clear();
-                    vtax_wire::sip::Writer::respond(&mut self.out, message, 200, "OK", None).end();
-                    self.traffic.responses_sent += 1;
-                    port.send(line, peer, slot, &self.out);
-                }
-                self.counted[usize::from(number)].unexpected += 1;
-                self.fail(slot, Cause::Request(number));
-            }
-        }
     }
 
     fn succeed(&mut self, slot: u32, at: u64) {
@@ -769,21 +562,8 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// The messages that may come at a command: optional ones, up to one that must.
-fn awaited(shared: &Shared, from: u16) -> impl Iterator<Item = (u16, &Receiving)> {
-    let commands = shared.scenario.commands.get(usize::from(from)..).unwrap_or_default();
-    let mut is_last = false;
-    (from..).zip(commands).map_while(move |(number, command)| match &command.kind {
-        Kind::Receive(receive) if !is_last => {
-            is_last = receive.optional == Optional::No;
-            Some((number, &**receive))
-        }
-        _ => None,
-    })
-}
-
 /// What follows actions.
-enum Next {
+pub(super) enum Next {
     /// What the command says.
     Command,
     /// Another command, which is set.

@@ -10,7 +10,7 @@ use vtax_sys::sched;
 use vtax_units::Nanos;
 
 use super::client::{Found, Job, Place, Worker};
-use super::machine::NO_PORT;
+use super::end::NO_PORT;
 use super::result::ScriptFigures;
 use super::server::Answering;
 use super::shared::Shared;

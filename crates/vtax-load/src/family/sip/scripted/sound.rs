@@ -6,7 +6,8 @@
 use vtax_wire::sdp::Audio;
 use vtax_wire::sip::{Message, Method, Name, StartLine};
 
-use super::machine::{Cause, Machine, Port};
+use super::end::Cause;
+use super::machine::{Machine, Port};
 use crate::family::sip::media::{HEADER, Told};
 
 impl Machine<'_> {
