@@ -16,7 +16,7 @@ use crate::probe::{Probe, Scope};
 use crate::tasks::{optional, read_file};
 use crate::types::Snapshot;
 
-/// Stolen time worth telling: 1 % of the time in which the SUT's CPUs were wanted. A hypervisor that takes more shifts medians
+/// Stolen time worth telling: 1 % of the time in which the SUT's CPUs were wanted, of a closed loop 1 % of the time that passed. A hypervisor that takes more shifts medians
 /// by as much as the taxes of interest.
 pub const STEAL_SHARE: f64 = 0.01;
 /// Others' CPU time worth telling: 3 % of the SUT's CPUs, above what tick-based accounting errs by.
@@ -170,11 +170,18 @@ pub struct Disturbance {
     /// Share of the time in which the SUT's CPUs were wanted, by whomever, that the hypervisor above the host took.
     ///
     /// A CPU that nobody wants has nothing stolen. As a share of all time, what a hypervisor takes would seem to grow with what a
-    /// system needs, and the more a system costs, the more of its trials would not count.
+    /// system needs, and the more a system costs, the more of its trials would not count. Of a closed loop it is another share:
+    /// [`of_closed_loop`](Self::of_closed_loop).
     pub steal: f64,
     /// Time that it took.
     #[serde(default)]
     pub stolen: Nanos,
+    /// Time that passed.
+    #[serde(default)]
+    pub elapsed: Nanos,
+    /// True where `steal` is the share of a closed loop.
+    #[serde(default)]
+    pub closed_loop: bool,
     /// Share of the SUT's CPU time that went to tasks that are not ours.
     pub foreign: f64,
     /// Pages that went to or came from swap.
@@ -236,6 +243,8 @@ pub fn disturbance(start: &HostState, end: &HostState, sut_cpus: &CpuSet, ours: 
         short_of_memory: (memory.available_bytes as f64) < memory.total_bytes as f64 * SHORT_OF_MEMORY,
         steal: if steal == 0 { 0.0 } else { steal as f64 / busy.saturating_add(steal) as f64 },
         stolen: Nanos(steal),
+        elapsed: Nanos(elapsed),
+        closed_loop: false,
         foreign: share(busy.saturating_sub(ours.0)),
         swapped_pages: swapped,
         throttles,
@@ -252,6 +261,20 @@ impl Disturbance {
     pub fn with_frequencies(mut self, samples: &[u64]) -> Self {
         if samples.len() >= 3 {
             self.frequency_drop = drop_over_time(samples);
+            self.reasons = reasons(&self);
+        }
+        self
+    }
+
+    /// The disturbance of a closed loop, in which the next operation begins once one before it is over: all of them together take
+    /// longer by no more than what was stolen, however little the CPUs were wanted. So it is told as a share of the time that
+    /// passed, and of the wanted time where several CPUs were wanted for longer than that.
+    #[must_use]
+    pub fn of_closed_loop(mut self) -> Self {
+        if !self.closed_loop && self.elapsed > Nanos::ZERO {
+            let of_elapsed = self.stolen.0 as f64 / self.elapsed.0 as f64;
+            self.steal = self.steal.min(of_elapsed);
+            self.closed_loop = true;
             self.reasons = reasons(&self);
         }
         self
@@ -308,7 +331,10 @@ fn reasons(found: &Disturbance) -> Vec<String> {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     if found.steal > STEAL_SHARE {
         let share = percent(found.steal);
-        reasons.push(format!("a hypervisor took {share} of the time in which the SUT's CPUs were wanted"));
+        reasons.push(match found.closed_loop {
+            true => format!("a hypervisor took the SUT's CPUs away for {share} of the time"),
+            false => format!("a hypervisor took {share} of the time in which the SUT's CPUs were wanted"),
+        });
     }
     if found.foreign > FOREIGN_SHARE {
         reasons.push(format!("other processes used {} of the SUT's CPUs", percent(found.foreign)));

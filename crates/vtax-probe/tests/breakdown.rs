@@ -281,6 +281,12 @@ fn what_a_hypervisor_takes_is_a_share_of_what_is_wanted() {
         assert!((found.foreign - user as f64 / 20_000.0).abs() < 1e-12, "{found:?}");
         let told = "a hypervisor took 10.0 % of the time in which the SUT's CPUs were wanted";
         assert!(found.reasons.iter().any(|reason| reason == told), "{found:?}");
+        // What is done one after the other takes longer by what was stolen, of all the 20 s.
+        let closed = found.of_closed_loop();
+        assert!((closed.steal - steal as f64 / 20_000.0).abs() < 1e-12, "{closed:?}");
+        let told = "a hypervisor took the SUT's CPUs away for 5.0 % of the time";
+        assert_eq!(closed.reasons.iter().any(|reason| reason == told), steal == 1_000, "{closed:?}");
+        assert_eq!(closed.clone().of_closed_loop(), closed);
     }
     let idle = disturbance(&state(0, 0, 0), &state(1_000, 0, 0), &CpuSet::of([1]), Nanos::ZERO);
     assert_eq!((idle.steal, idle.stolen, idle.reasons.len()), (0.0, Nanos::ZERO, 0));

@@ -1,13 +1,13 @@
 //! Whether what else happened on the machine keeps a trial from counting.
 
-use vtax_plan::model::MeasureKind;
+use vtax_plan::model::{MeasureKind, NetworkTestKind, Workload};
 use vtax_probe::noise::{Disturbance, STEAL_SHARE};
 use vtax_probe::others::{Census, Others};
 use vtax_store::record::{InvalidReason, Validity};
 use vtax_units::Nanos;
 
-/// Share of the SUT's CPUs that others may take, and of the time in which they are wanted that a hypervisor may, before a trial no
-/// longer counts: as much as the usual margin of a verdict, which a larger one could turn. Less is only told.
+/// Share of the SUT's CPUs that others may take, and of the time in which they are wanted that a hypervisor may (in a closed loop of all
+/// time), before a trial no longer counts: as much as the usual margin of a verdict, which a larger one could turn. Less is only told.
 pub(crate) const DISTURBED_SHARE: f64 = 0.05;
 /// Drop of the clock between a trial's first and last third beyond which it no longer counts: what was
 /// measured before and after are two machines.
@@ -21,12 +21,16 @@ const DISTURBED_TIME: Nanos = Nanos::from_millis(50);
 /// Sides of a duet that share their CPUs share what disturbs them, which is what they are for: load
 /// of others is only told there.
 pub(crate) fn is_too_much(noise: &Disturbance, shared: bool) -> bool {
-    let much = |share: f64, seconds: f64| share > DISTURBED_SHARE && seconds > DISTURBED_TIME.as_secs_f64();
-    let by_others = much(noise.foreign, noise.foreign * noise.time.as_secs_f64());
-    let contended = !shared && (by_others || much(noise.steal, noise.stolen.as_secs_f64()));
+    let foreign = Nanos((noise.foreign * noise.time.0 as f64) as u64);
+    let contended = !shared && (is_much(noise.foreign, foreign) || is_much(noise.steal, noise.stolen));
     let slowed = noise.throttles > 0 || noise.frequency_drop > DISTURBED_CLOCK;
     let starved = noise.swapped_pages > 0 || (noise.short_of_memory && noise.memory_wait > DISTURBED_SHARE);
     contended || slowed || starved
+}
+
+/// Whether a share of a trial's time is so much that it doesn't count.
+fn is_much(share: f64, time: Nanos) -> bool {
+    share > DISTURBED_SHARE && time > DISTURBED_TIME
 }
 
 /// Whether a measure's load is the same from its beginning to its end. Elsewhere the clock of CPUs follows the load: it falls where a
@@ -40,6 +44,40 @@ pub(crate) const fn has_constant_load(measure: &MeasureKind) -> bool {
         | MeasureKind::Network(_)
         | MeasureKind::Storage(_) => false,
     }
+}
+
+/// Whether all that a measure does is a closed loop, in which the next operation begins once one before it is over: there, unlike where
+/// operations are due at times of their own, what a hypervisor takes delays all of them together by no more than that.
+pub(crate) fn is_closed_loop(measure: &MeasureKind, workload: &Workload) -> bool {
+    matches!(measure, MeasureKind::Throughput(_)) || are_tests_closed_loops(measure, workload)
+}
+
+/// Whether a measure is of tests that are closed loops. Their operations wait for the client's CPUs, and for what else runs there (a
+/// client's guest, an emulated lab's routers), as much as for the system under test's: unlike a throughput, they have no others at the
+/// same time that keep the system busy meanwhile.
+fn are_tests_closed_loops(measure: &MeasureKind, workload: &Workload) -> bool {
+    match (measure, workload) {
+        (MeasureKind::Network(_), Workload::Network(network)) => {
+            let mut kinds = network.tests.iter().map(|test| &test.kind);
+            kinds.all(|kind| matches!(kind, NetworkTestKind::Tcp(_) | NetworkTestKind::Rr(_)))
+        }
+        (MeasureKind::Storage(_), Workload::Storage(storage)) => {
+            storage.tests.iter().all(|test| test.rate.is_none())
+        }
+        _ => false,
+    }
+}
+
+/// Why a trial doesn't count for what a hypervisor took of the client's CPUs.
+pub(crate) fn taken_from_client(
+    client: Disturbance,
+    measure: &MeasureKind,
+    workload: &Workload,
+) -> Option<String> {
+    let taken = are_tests_closed_loops(measure, workload).then(|| client.of_closed_loop())?;
+    let percent = taken.steal * 100.0;
+    is_much(taken.steal, taken.stolen)
+        .then(|| format!("a hypervisor took the load generator's CPUs away for {percent:.1} % of the time"))
 }
 
 /// `ours` with all that threads of the kernel have done since this census: where systems have disks these write, encrypt and check for them
@@ -99,18 +137,62 @@ mod tests {
         assert_eq!(with_kernel(ours, Some(&census)), None);
     }
 
+    /// The first measure and workload of a plan with these lines.
+    fn planned(lines: &str) -> (MeasureKind, Workload) {
+        let text = format!("vtax: 1\nname: t\nbaseline: native\nenvironments: [native]\n{lines}\n");
+        let plan = vtax_plan::parse("t", text.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+        (plan.measures[0].kind.clone(), plan.cells[0].workload.clone())
+    }
+
     #[test]
     fn a_clock_is_judged_only_where_the_load_stays_the_same() {
-        let judged = |text: &str| {
-            let plan = format!(
-                "vtax: 1\nname: t\nbaseline: native\nenvironments: [native]\nservices: http\n\
-                 workload: {{http: {{target: /bytes/1}}}}\nmeasure: {text}\n"
-            );
-            let plan = vtax_plan::parse("t", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
-            has_constant_load(&plan.measures[0].kind)
-        };
+        let judged = |measure: &str| has_constant_load(&planned(&of_http(measure)).0);
         assert!(judged("[throughput]") && judged("[latency: {load: 100/s, duration: 1s}]"));
         assert!(!judged("[capacity]"));
+    }
+
+    fn of_http(measure: &str) -> String {
+        format!("services: http\nworkload: {{http: {{target: /bytes/1}}}}\nmeasure: {measure}")
+    }
+
+    #[test]
+    fn a_load_with_times_of_its_own_is_no_closed_loop() {
+        let closed = |lines: &str| {
+            let (measure, workload) = planned(lines);
+            is_closed_loop(&measure, &workload)
+        };
+        let network = |tests: &str| closed(&format!("workload: [{tests}]\nmeasure: [network: {{}}]"));
+        assert!(network("{rr: {}}, {tcp: {}}"));
+        assert!(!network("{rr: {}}, {udp: {rate: 1mbit}}") && !network("ping: {}"));
+        assert!(closed(&of_http("[throughput]")));
+        assert!(
+            !closed(&of_http("[capacity]")) && !closed(&of_http("[latency: {load: 100/s, duration: 1s}]"))
+        );
+        let storage = |rate: &str| {
+            closed(&format!(
+                "workload: {{storage: {{operations: read, size: 1MiB, record: 4KiB{rate}}}}}\nmeasure: [storage: {{}}]"
+            ))
+        };
+        assert!(storage("") && !storage(", rate: 100/s"));
+    }
+
+    #[test]
+    fn tests_wait_for_both_sides() {
+        let client = |milliseconds: u64| Disturbance {
+            steal: 0.5,
+            stolen: Nanos::from_millis(milliseconds),
+            elapsed: Nanos::from_secs(10),
+            ..Disturbance::default()
+        };
+        let told = |lines: &str, milliseconds: u64| {
+            let (measure, workload) = planned(lines);
+            taken_from_client(client(milliseconds), &measure, &workload)
+        };
+        let tests = "workload: [rr: {}]\nmeasure: [network: {}]";
+        let why = "a hypervisor took the load generator's CPUs away for 6.0 % of the time";
+        assert_eq!(told(tests, 600).as_deref(), Some(why));
+        assert_eq!(told(tests, 400), None);
+        assert_eq!(told(&of_http("[throughput]"), 600), None, "others keep the system busy");
     }
 
     #[test]

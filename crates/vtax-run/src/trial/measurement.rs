@@ -24,7 +24,7 @@ use crate::cards::Cards;
 use crate::failover::Qemus;
 use crate::family::instrument;
 use crate::instrument::{Ends, Measured, Site};
-use crate::noise::{blame, has_constant_load, is_too_much, with_kernel};
+use crate::noise::{blame, has_constant_load, is_closed_loop, is_too_much, taken_from_client, with_kernel};
 use crate::probes::{Answered, CpuTime, Probes, interval, role};
 use crate::systems::{self, facts_of};
 use crate::team::Team;
@@ -165,8 +165,8 @@ impl Measurement {
         self.facts.extend(kept.facts);
     }
 
-    /// Tells what else happened on the system under test's CPUs, of which the trial itself used `ours`, and
-    /// who limited the generator. Where it isn't known what the trial used, no time counts as others'.
+    /// Tells what else happened on the CPUs of the generator and on those of the system under test, of which the trial itself used
+    /// `ours`. Where it isn't known what the trial used, no time counts as others'.
     fn judge_noise(
         &mut self,
         (probes, host_end, census): (&Probes, &HostState, Option<(&Others, Census)>),
@@ -174,12 +174,7 @@ impl Measurement {
         request: &TrialRequest<'_>,
         ours: Option<Nanos>,
     ) {
-        if testbed.client.is_here() {
-            let cpus = &testbed.allocation.client;
-            let generator = disturbance_by_the_machine(&probes.host_start, host_end, cpus);
-            let validity = std::mem::take(&mut self.measured.validity);
-            self.measured.validity = blame(validity, generator.steal);
-        }
+        self.judge_generator((probes, host_end), testbed, request);
         if !testbed.the_sut().node.is_here() {
             // What this host's CPUs did says nothing of it.
             return;
@@ -197,6 +192,8 @@ impl Measurement {
             true => noise.with_frequencies(&probes.frequencies),
             false => noise.without_frequency(),
         };
+        let closed = is_closed_loop(&request.measure.kind, &request.cell.workload);
+        let noise = if closed { noise.of_closed_loop() } else { noise };
         if noise.reasons.is_empty() {
             return;
         }
@@ -212,7 +209,31 @@ impl Measurement {
         }
         self.facts.insert(fact::NOISE.into(), detail.clone());
         if is_too_much(&noise, testbed.allocation.shared) {
-            self.disturbed = Some(detail);
+            self.disturb(detail);
+        }
+    }
+
+    /// Who limited the generator, and whether what a hypervisor took of its CPUs keeps the trial from counting.
+    fn judge_generator(
+        &mut self,
+        (probes, host_end): (&Probes, &HostState),
+        testbed: &Testbed,
+        request: &TrialRequest<'_>,
+    ) {
+        if !testbed.client.is_here() {
+            return;
+        }
+        let cpus = &testbed.allocation.client;
+        let generator = disturbance_by_the_machine(&probes.host_start, host_end, cpus);
+        let validity = std::mem::take(&mut self.measured.validity);
+        self.measured.validity = blame(validity, generator.steal);
+        // On CPUs of both sides it is judged as the system's.
+        if testbed.allocation.shared || *cpus == probes.sut_cpus {
+            return;
+        }
+        let taken = taken_from_client(generator, &request.measure.kind, &request.cell.workload);
+        if let Some(why) = taken {
+            self.disturb(why);
         }
     }
 
