@@ -54,7 +54,7 @@ fn now_there(routers: &Client) -> Result<Nanos, AgentError> {
 /// Changes of routes.
 #[derive(Debug)]
 pub(super) struct RouteChanges {
-    /// Routes and next hops that were set or removed, and interfaces that went down.
+    /// Routes that were set or removed, next hops that were set, and interfaces that went down.
     pub(super) count: usize,
     first: Option<Entry>,
 }
@@ -80,12 +80,21 @@ impl RouteChanges {
 /// Whether packets may take another route since.
 fn is_change(entry: &Entry) -> bool {
     match &entry.source {
-        // A capture that begins is told of as an interface that is up.
-        Source::Kernel => !(entry.text.starts_with("interface ") && entry.text.ends_with(": up")),
+        Source::Kernel => !is_harmless(&entry.text),
         // Nothing was done on purpose: there was more than is kept.
         Source::Fault => true,
         Source::Daemon(_) => false,
     }
+}
+
+/// Whether what a kernel did leaves all routes as they were.
+fn is_harmless(text: &str) -> bool {
+    // A capture that begins is told of as an interface that is up.
+    let comes_up = text.starts_with("interface ") && text.ends_with(": up");
+    // FRR removes a next hop that no route has used for 180 s (`zebra nexthop-group keep`). Where an interface takes its next hops with
+    // it, the interface is told of too.
+    let is_tidied = text.starts_with("next hop ") && text.ends_with(": removed");
+    comes_up || is_tidied
 }
 
 #[cfg(test)]
@@ -104,14 +113,15 @@ mod tests {
         };
         let kernel = |text| entry(Source::Kernel, text);
         let said = entry(Source::Daemon("ospfd".to_owned()), "route 10.96.2.0/24: removed");
-        let nothing = vec![said, kernel("interface p1: up")];
+        let unused = kernel("next hop 14 by interface 5 via 10.0.0.1: removed");
+        let nothing = vec![said, kernel("interface p1: up"), unused];
         let changes = RouteChanges::among(nothing.clone());
         assert_eq!((changes.count, changes.why()), (0, None));
         let mut some = nothing;
         some.extend(
             [
                 "route label 17 via 10.0.0.6: removed",
-                "next hop 20 of 12, 13: removed",
+                "next hop 20 of 12, 13: set",
                 "interface p1: without carrier",
                 "more changes than could be heard",
             ]
