@@ -445,14 +445,14 @@ const GENERATOR_LIMITED: OfOneOrSeveral = [
     "had the load generator, not the environment, as their limit; give it more CPUs or ask for less load",
 ];
 const DISTURBED: OfOneOrSeveral = [
-    "was disturbed by something else on the machine; a quieter one, or a larger `repeat.max`, may help",
-    "were disturbed by something else on the machine; a quieter one, or a larger `repeat.max`, may help",
+    "was disturbed, its trial tells by what; a quieter machine, or a larger `repeat.max`, may help",
+    "were disturbed, each tells by what; a quieter machine, or a larger `repeat.max`, may help",
 ];
 /// Of trials that were disturbed where a duet would help too.
 const DISTURBED_ALONE: OfOneOrSeveral = [
-    "was disturbed by something else on the machine; a quieter one may help, or `repeat: {trials: duet}`, which \
+    "was disturbed, its trial tells by what; a quieter machine may help, or `repeat: {trials: duet}`, which \
      measures both at the same time, so that what disturbs one disturbs both",
-    "were disturbed by something else on the machine; a quieter one may help, or `repeat: {trials: duet}`, which \
+    "were disturbed, each tells by what; a quieter machine may help, or `repeat: {trials: duet}`, which \
      measures both at the same time, so that what disturbs one disturbs both",
 ];
 
