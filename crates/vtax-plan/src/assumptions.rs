@@ -21,8 +21,10 @@ pub struct Assumptions {
     pub service: Nanos,
     /// Start of a service in a VM.
     pub service_in_vm: Nanos,
-    /// Bringing routers up until they agree.
+    /// Bringing routers up until they agree: a handful of them.
     pub routers: Nanos,
+    /// What each router more adds to that.
+    pub router: Nanos,
     /// What each route that they carry adds to that.
     pub route: Nanos,
     /// Protecting a guest: starting the second QEMU and copying the first one's memory.
@@ -35,6 +37,12 @@ pub struct Assumptions {
     pub scenarios: Rate,
     /// SIP scenarios per second of a registrar and proxy in a VM.
     pub scenarios_in_vm: Rate,
+    /// Bytes per second of a disk in a VM.
+    pub disk_in_vm: f64,
+    /// Bytes per second of files of a server that a VM's kernel has mounted.
+    pub mounted_in_vm: f64,
+    /// What each record of them takes beside that.
+    pub mounted_record_in_vm: Nanos,
 }
 
 impl Assumptions {
@@ -47,22 +55,31 @@ impl Assumptions {
         service_in_vm: Nanos::from_millis(100),
         routers: Nanos::from_millis(10_000),
         // Not measured: a tenth of what emulation takes.
-        route: Nanos::from_millis(1),
+        router: Nanos::from_millis(400),
+        route: Nanos::from_millis(2),
         arm: Nanos::from_millis(1_000),
         capacity: Rate(20_000.0),
         capacity_in_vm: Rate(10_000.0),
         scenarios: Rate(2_000.0),
         scenarios_in_vm: Rate(1_000.0),
+        // Not measured: as natively.
+        disk_in_vm: 100e6,
+        mounted_in_vm: 100e6,
+        mounted_record_in_vm: Nanos::ZERO,
     };
 
     /// VMs under software emulation.
     pub const TCG: Self = Self {
         vm: Nanos::from_millis(4_000),
         routers: Nanos::from_millis(30_000),
-        route: Nanos::from_millis(10),
+        router: Nanos::from_millis(4_000),
+        route: Nanos::from_millis(18),
         service_in_vm: Nanos::from_millis(500),
         capacity_in_vm: Rate(1_000.0),
         scenarios_in_vm: Rate(100.0),
+        disk_in_vm: 25e6,
+        mounted_in_vm: 60e6,
+        mounted_record_in_vm: Nanos(170_000),
         ..Self::KVM
     };
 
@@ -72,7 +89,12 @@ impl Assumptions {
         let client = if cell.has_client_vm() { self.vm.0 } else { 0 };
         // On a host whose kernel has what they need they are as fast as with KVM; the plan can't know.
         let routers = cell.path.kind.routed().map_or(0, |options| match &options.topology {
-            Choice::MplsVpn(vpn) => self.routers.0 + self.route.0 * u64::from(vpn.routes),
+            Choice::MplsVpn(vpn) => {
+                // A P router and the edges of one customer are in the smallest; each customer has two.
+                let more =
+                    u64::from(vpn.core.saturating_sub(1)) + 2 * u64::from(vpn.customers.saturating_sub(1));
+                self.routers.0 + self.router.0 * more + self.route.0 * u64::from(vpn.routes)
+            }
             Choice::LeafSpine(_) | Choice::Custom(_) => self.routers.0,
         });
         // Several guests boot on the same CPUs, so that together they take about as long as one after the other.
@@ -155,5 +177,38 @@ mod tests {
             Assumptions::TCG.build(&plan.cells[0])
         };
         assert_eq!(build("vm-vm") - build("bridge"), Assumptions::TCG.vm.0);
+    }
+
+    #[test]
+    fn each_router_and_each_route_of_a_vpn_takes_its_time() {
+        let build = |options: &str| {
+            let plan = format!(
+                "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nworkload: {{rr: {{}}}}\nmeasure: network\n\
+                 paths: {{routed: {{topology: {{mpls-vpn: {{{options}}}}}}}}}\n"
+            );
+            let plan = crate::parse("t", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+            Assumptions::TCG.build(&plan.cells[0])
+        };
+        let (usual, host) = (build("core: 1, customers: 1, routes: 10"), Assumptions::TCG);
+        assert_eq!(build("core: 3, customers: 1, routes: 10") - usual, 2 * host.router.0);
+        assert_eq!(build("core: 1, customers: 3, routes: 10") - usual, 4 * host.router.0);
+        assert_eq!(build("core: 1, customers: 1, routes: 110") - usual, 100 * host.route.0);
+    }
+
+    #[test]
+    fn a_mounted_file_takes_its_time_by_records_under_emulation() {
+        let time = |record: &str, host: &Assumptions| {
+            let plan = format!(
+                "vtax: 1\nname: t\nbaseline: native\nenvironments: native\nservices: tgt\nmeasure: storage\n\
+                 workload: {{storage: {{access: mounted, operations: read, size: 16MiB, record: {record}}}}}\n"
+            );
+            let plan = crate::parse("t", plan.as_bytes(), &[""; 0]).unwrap_or_else(|e| panic!("{e}"));
+            let cell = &plan.cells[0];
+            cell.workload.model().measuring(&plan.measures[0].kind, host, &cell.environment.kind)
+        };
+        let more = time("4KiB", &Assumptions::TCG).0 - time("64KiB", &Assumptions::TCG).0;
+        let records = 4096 - 256;
+        assert!(more.abs_diff(records * Assumptions::TCG.mounted_record_in_vm.0) < 1_000, "{more}");
+        assert_eq!(time("4KiB", &Assumptions::KVM), time("64KiB", &Assumptions::KVM));
     }
 }

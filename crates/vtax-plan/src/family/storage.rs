@@ -21,14 +21,12 @@ use vtax_units::Nanos;
 use super::{Misfit, WorkloadModel};
 use crate::assumptions::Assumptions;
 use crate::model::{
-    EnvironmentKind, Measure, MeasureKind, Protocol, SteadyState, StorageMeasure, StorageOperation,
-    StorageSync, StorageTest, StorageWorkload,
+    EnvironmentKind, Measure, MeasureKind, Protocol, SteadyState, StorageAccess, StorageMeasure,
+    StorageOperation, StorageSync, StorageTest, StorageWorkload,
 };
 
 /// Bytes per second that a disk is taken to move where nothing is known: an estimate of time only.
 const RATE_OF_DISKS: f64 = 100e6;
-/// Bytes per second that a disk of a guest under emulation is taken to move.
-const RATE_EMULATED: f64 = 25e6;
 /// What it usually takes to read everything back after a load with faults.
 const READ_BACK: Nanos = Nanos::from_secs(3);
 /// What comes on top of each test: getting files ready, dropping caches, counters.
@@ -50,19 +48,28 @@ impl WorkloadModel for StorageWorkload {
         }
     }
 
-    fn measuring(&self, measure: &MeasureKind, _: &Assumptions, environment: &EnvironmentKind) -> Nanos {
+    fn measuring(&self, measure: &MeasureKind, host: &Assumptions, environment: &EnvironmentKind) -> Nanos {
         let storage = match measure {
             MeasureKind::Storage(storage) => storage,
             MeasureKind::Failover(_) => return Nanos(measure.timing().least().0.saturating_add(READ_BACK.0)),
             _ => return Nanos::ZERO,
         };
-        let rate = if matches!(environment, EnvironmentKind::Vm(_)) { RATE_EMULATED } else { RATE_OF_DISKS };
+        let in_vm = matches!(environment, EnvironmentKind::Vm(_));
+        let (each, rate) = match self.access {
+            // By the kernel of a client that is a virtual machine.
+            Some(StorageAccess::Mounted) => (host.mounted_record_in_vm, host.mounted_in_vm),
+            _ if in_vm => (Nanos::ZERO, host.disk_in_vm),
+            _ => (Nanos::ZERO, RATE_OF_DISKS),
+        };
         self.tests.iter().fold(Nanos::ZERO, |sum, test| {
             let bytes = test.shape.file.0 as f64 * f64::from(test.shape.processes);
             let time = match test.is_timed() {
                 true => storage.duration,
                 false if test.operation.of_names() => Nanos::from_secs(1),
-                false => Nanos::from_secs_f64(bytes / rate).min(storage.longest),
+                false => {
+                    let records = bytes / test.shape.record.0.max(1) as f64;
+                    Nanos::from_secs_f64(bytes / rate + records * each.as_secs_f64()).min(storage.longest)
+                }
             };
             let one = time.0.saturating_add(AROUND.0);
             // Where nothing is known, a test is taken to be steady as soon as it can be.
