@@ -16,8 +16,8 @@ use crate::probe::{Probe, Scope};
 use crate::tasks::{optional, read_file};
 use crate::types::Snapshot;
 
-/// Stolen time worth telling: 1 % of the time in which the SUT's CPUs were wanted, of a closed loop 1 % of the time that passed. A hypervisor that takes more shifts medians
-/// by as much as the taxes of interest.
+/// Stolen time worth telling: 1 % of the time in which the SUT's CPUs were wanted, of a closed loop 1 % of the time that passed. A
+/// hypervisor that takes more shifts medians by as much as the taxes of interest.
 pub const STEAL_SHARE: f64 = 0.01;
 /// Others' CPU time worth telling: 3 % of the SUT's CPUs, above what tick-based accounting errs by.
 pub const FOREIGN_SHARE: f64 = 0.03;

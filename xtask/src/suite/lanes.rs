@@ -30,7 +30,8 @@ const LIST: &[(&str, &[&str])] = &[
     ("vtax-lab tests/lab.rs", &[]),
 ];
 
-/// Programs with tests that hardly do anything but wait, for timers of routers and switches: those run beside two programs that measure.
+/// Programs with tests that hardly do anything but wait, for timers of routers and switches: those tests run beside two programs that
+/// measure.
 const QUIET: &[(&str, &[&str])] = &[(
     "vtax-lab tests/paths.rs",
     &["routed, a fabric", "routed, a ring", "routed, cuts", "sdn testcontroller"],
@@ -54,8 +55,9 @@ const GUESTS: &[&str] = &[
 ];
 
 /// The programs by what may run beside them. First come those that measure: one of `guests` beside one of `measure`, and two of either
-/// once the other has ended, with one of `quiet`. With three at a time, trials were disturbed and made again: some programs took seven times as long, and
-/// the whole suite no less. Then come one of `list` and one of `compute`, and two of those once `list` has ended.
+/// once the other has ended, with one of `quiet` beside them. With three that measure, trials were disturbed and made again: some
+/// programs took seven times as long, and the whole suite no less. Then come one of `list` and one of `compute`, and two of those once
+/// `list` has ended.
 #[derive(Default)]
 pub(super) struct Lanes {
     pub(super) guests: Vec<Program>,
