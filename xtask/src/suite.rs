@@ -1,6 +1,7 @@
 //! Runs the whole test suite, two programs at a time where they don't disturb each other.
 
 mod build;
+mod in_memory;
 mod lanes;
 mod output;
 mod process;
@@ -66,15 +67,15 @@ fn joined(setting_up: SettingUp) -> Result<()> {
     setting_up.join().unwrap_or_else(|_| Err(anyhow::anyhow!("setting up panicked")))
 }
 
-/// The programs of a lane that haven't started yet, and whether they have the lowest priority.
+/// The programs of a lane that haven't started yet, and whether they only compute.
 struct Queue {
     programs: Mutex<std::vec::IntoIter<Program>>,
-    low: bool,
+    computes: bool,
 }
 
 impl Queue {
-    fn of(programs: Vec<Program>, low: bool) -> Self {
-        Self { programs: Mutex::new(programs.into_iter()), low }
+    fn of(programs: Vec<Program>, computes: bool) -> Self {
+        Self { programs: Mutex::new(programs.into_iter()), computes }
     }
 
     fn next(&self) -> Option<Program> {
@@ -103,10 +104,10 @@ impl Runner {
     /// One worker for each of these, which takes from one queue after the other.
     fn together(&self, workers: &[&[&Queue]]) -> Result<Vec<Outcome>> {
         let work = |queues: &[&Queue]| -> Result<Vec<Outcome>> {
-            let programs = queues
-                .iter()
-                .flat_map(|queue| std::iter::from_fn(|| queue.next()).map(|program| (program, queue.low)));
-            programs.map(|(program, low)| test(program, low, &self.logs, &self.printing)).collect()
+            let programs = queues.iter().flat_map(|queue| {
+                std::iter::from_fn(|| queue.next()).map(|program| (program, queue.computes))
+            });
+            programs.map(|(program, computes)| test(program, computes, &self.logs, &self.printing)).collect()
         };
         std::thread::scope(|scope| {
             let workers: Vec<_> = workers.iter().map(|queues| scope.spawn(|| work(queues))).collect();

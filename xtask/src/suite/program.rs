@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::in_memory;
 use super::lanes::WAITING;
 use super::output::{WHOLE, count, failed_cases, wrong};
 use super::process::end_of;
@@ -94,17 +95,13 @@ fn log_of(program: &Program) -> String {
     format!("{}.log", name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-"))
 }
 
-/// Runs one program and then prints all that it said, so that two at a time stay readable.
-pub(super) fn test(program: Program, low: bool, logs: &Path, printing: &Mutex<()>) -> Result<Outcome> {
+/// Runs one program, one that only computes at the lowest priority, and then prints all that it said, so that two at a time stay
+/// readable.
+pub(super) fn test(program: Program, computes: bool, logs: &Path, printing: &Mutex<()>) -> Result<Outcome> {
     let path = logs.join(log_of(&program));
     let log = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
-    let mut command = if low {
-        let mut nice = Command::new("nice");
-        nice.args(["-n", "19"]).arg(&program.executable);
-        nice
-    } else {
-        Command::new(&program.executable)
-    };
+    let executable = &program.executable;
+    let mut command = if computes { in_memory::command(executable) } else { Command::new(executable) };
     command.args(&program.filter).current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.env("VTAX_SKIPPED", logs.join("skipped.txt"));
     if program.name == WAITING.0 {
