@@ -32,7 +32,7 @@ struct Case {
 }
 
 /// A guest's trial takes some 4 s.
-const ONE: Case = Case { plan: PLAN, kills: 9, cells: 3, repeat: 4, longest_ms: 4500, ends: true };
+const ONE: Case = Case { plan: PLAN, kills: 9, cells: 3, repeat: 2, longest_ms: 4500, ends: true };
 /// Guests boot at the same time, on CPUs that may be few: most kills meet them before they are up.
 const SEVERAL: Case = Case { plan: SYSTEMS, kills: 3, cells: 1, repeat: 1, longest_ms: 20_000, ends: false };
 /// What a machine lacks is left out, so that a cell is all that is sure.
@@ -176,7 +176,7 @@ fn kill_at_any_moment(case: &Case, moments: &mut Moments) {
     // Emulated, six guests take minutes to their end.
     let text = if is_torture() { (*text).to_owned() } else { text.replace("count: 6", "count: 3") };
     // With its budget spent, a run doesn't make what is disturbed again and again.
-    let text = format!("{text}repeat: {{min: {repeat}, max: {repeat}, budget: 30s}}\n");
+    let text = format!("{text}repeat: {{min: {repeat}, max: {repeat}, budget: 2s}}\n");
     std::fs::write(&plan, text).expect("the plan is written");
     let before = Snapshot::take();
     let longest_ms = longest(case, &plan, &run, &before);
