@@ -120,7 +120,7 @@ fn seen(data: &RunData, told: &[&Comparison]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// More environments than these aren't named one by one: the table does that.
+/// More environments than these aren't named one by one, and more combinations aren't told with their intervals: the table does that.
 const MOST_NAMED: usize = 4;
 
 /// The environments with this verdict, each with how much; of many their number, and the first and the last of them.
@@ -133,31 +133,40 @@ fn environments(data: &RunData, found: &[&Comparison], verdict: Verdict) -> Opti
     if names.len() > MOST_NAMED {
         return Some(many(data, &names, &with_verdict));
     }
+    let briefly = with_verdict.len() > MOST_NAMED;
     let part = |name: String| {
         let of = |c: &&Comparison| data.spelt_out(&c.cell).as_ref() == Some(&name);
         let own: Vec<&Comparison> = with_verdict.iter().copied().filter(of).collect();
         let all = found.iter().filter(|c| of(c)).count();
-        format!("{name}, {}", of_environment(data, &own, all))
+        format!("{name}, {}", of_environment(data, &own, all, briefly))
     };
     Some(names.into_iter().map(part).collect::<Vec<_>>().join("; "))
 }
 
 /// The combinations of one environment that have the same verdict, of so many that there are.
-fn of_environment(data: &RunData, own: &[&Comparison], all: usize) -> String {
+fn of_environment(data: &RunData, own: &[&Comparison], all: usize, briefly: bool) -> String {
     let combinations = match (own, all) {
         ([one], 1) => return amount(one),
         ([_, _], 2) => "both combinations".to_owned(),
         (own, all) if own.len() == all => format!("all {all} combinations"),
         (own, all) => format!("{} of {all} combinations", own.len()),
     };
-    both(data, own, &combinations).unwrap_or_else(|| format!("{} in {combinations}", amounts(own)))
+    both(data, own, &combinations, briefly).unwrap_or_else(|| format!("{} in {combinations}", amounts(own)))
 }
 
-/// Two combinations that can be told apart, each with its own tax and interval: a span of two taxes would read like an interval.
-fn both(data: &RunData, own: &[&Comparison], combinations: &str) -> Option<String> {
+/// Two combinations, each with its own tax, since a span of two taxes would read like an interval; and with its interval and what tells
+/// it from the other, if not briefly.
+fn both(data: &RunData, own: &[&Comparison], combinations: &str, briefly: bool) -> Option<String> {
     let [one, other] = own else { return None };
     if one.verdict == Verdict::Inconclusive {
         return None;
+    }
+    if briefly {
+        let info = named(&one.metric);
+        let much_of = |c: &Comparison| Some(much(self::own(info, c.tax?), info.map_or("", |m| m.unit)));
+        let (of_one, of_other) = (much_of(one)?, much_of(other)?);
+        let and_other = if of_one == of_other { String::new() } else { format!(" and {of_other}") };
+        return Some(format!("{of_one}{and_other} in {combinations}"));
     }
     let (of_one, of_other) = (amount(one), amount(other));
     if of_one == of_other {
@@ -434,6 +443,11 @@ repeat: 5
         assert_eq!(
             said([18.0, 18.0]),
             "Worse than native in capacity: container, 1/18 as much (1/23 to 1/14) in both combinations."
+        );
+        let [one, other] = [30.7, 20.0].map(|tax| worse(candidates[0], tax));
+        assert_eq!(
+            of_environment(&data, &[&one, &other], 16, true),
+            "1/31 as much and 1/20 as much in 2 of 16 combinations"
         );
         let in_measure = |name: &str| Comparison { measure: name.to_owned(), ..worse(candidates[0], 2.0) };
         let [one, other] = ["latency@8", "network/tcp.window-4K"].map(in_measure);

@@ -24,7 +24,7 @@ use vtax_store::record::{InvalidReason, Validity};
 /// Invalid trials of one cell and measure that are repeated before vtax gives up on it, at least: on a busy machine
 /// as many don't count as do.
 const SPARE_ATTEMPTS: u32 = 3;
-/// Trials that something else on the machine disturbed are made again this many times as often, where time is left.
+/// Trials that were disturbed are made again this many times as often, where time is left.
 const PATIENCE: u32 = 3;
 /// Failures in a row, none valid before, after which trying again is idle.
 const HOPELESS_AFTER: u32 = 2;

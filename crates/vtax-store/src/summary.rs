@@ -176,7 +176,7 @@ pub enum Doubt {
     GeneratorLimited,
     /// Trials are missing because they never became steady.
     NoSteadyState,
-    /// Trials are missing because something else on the machine disturbed them.
+    /// Trials are missing because they were disturbed.
     Disturbed,
     /// The order of trials explains their values: the machine changed on the way.
     Drifted,
