@@ -1,5 +1,6 @@
 //! Loads of requests: connections over which requests are sent and answers waited for, whatever the protocol.
 
+mod counted;
 mod dialogue;
 mod engine;
 mod merge;

@@ -3,7 +3,8 @@
 use hdrhistogram::Histogram;
 use vtax_units::Nanos;
 
-use crate::histogram::{LONGEST_NS, bounded};
+use super::counted::CountedDurations;
+use crate::histogram::bounded;
 use crate::{Begun, ConnectionCounts, Counts, Errors, Progress, Sample};
 
 /// Samples are kept in pieces of this many, so that growing never copies.
@@ -65,7 +66,7 @@ pub(crate) struct Recorder {
     window: Window,
     next_flush: u64,
     counts: Counts,
-    latency: Histogram<u64>,
+    latency: CountedDurations,
     connections: ConnectionCounts,
     pub(crate) intervals: Vec<SparseInterval>,
     /// What became of the requests that began in each interval.
@@ -98,7 +99,7 @@ impl Recorder {
             window,
             next_flush: window.from + window.interval,
             counts: Counts::default(),
-            latency: histogram(),
+            latency: CountedDurations::new(),
             connections: ConnectionCounts::default(),
             intervals: Vec::with_capacity(intervals),
             begun: vec![Begun::default(); intervals.max(1)],
@@ -135,13 +136,10 @@ impl Recorder {
     }
 
     fn flush(&mut self) {
-        let latency = self.latency.iter_recorded();
-        let latency =
-            latency.map(|v| (v.value_iterated_to(), v.count_since_last_iteration())).collect::<Vec<_>>();
+        let latency = self.latency.take();
         let (counts, connections) = (std::mem::take(&mut self.counts), self.connections);
         self.intervals.push(SparseInterval { counts, latency, connections });
         self.connections.broken = 0;
-        self.latency.clear();
         self.next_flush += self.window.interval;
     }
 
@@ -223,8 +221,7 @@ impl Recorder {
         match outcome {
             Outcome::Ok => {
                 self.counts.ok += 1;
-                // Plain requests end by their timeout, so that the histogram grows for others alone, such as whole sessions.
-                let _ = self.latency.record(latency.min(LONGEST_NS));
+                self.latency.record(latency);
             }
             failure => count_failure(&mut self.counts, failure, status),
         }
@@ -342,6 +339,7 @@ fn keep(pieces: &mut Vec<Vec<Sample>>, sample: Sample) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::LONGEST_NS;
 
     #[test]
     fn what_starts_in_the_warm_up_is_not_recorded() {
