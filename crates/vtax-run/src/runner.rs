@@ -198,17 +198,24 @@ impl<'a> Runner<'a> {
         }
         let all = left_out.len() == self.plan.cells.len();
         if !left_out.is_empty() && (all || strict) {
-            let why = self.by_reason(&left_out);
+            let why = self.by_reason(&left_out).join("\n");
             return Err(if all { RunError::NothingPossible(why) } else { RunError::NotAllPossible(why) });
         }
+        let mut told = Vec::new();
         for (index, reason) in left_out {
-            self.leave_out(index, &reason)?;
+            self.schedule.abandon(index);
+            if self.journal_once(Some(&self.plan.cells[index].id), &left_out_note(&reason))? {
+                told.push((index, left_out_note(&reason)));
+            }
+        }
+        for text in self.by_reason(&told) {
+            self.observer.observe(&RunEvent::Note { text: &text });
         }
         Ok(())
     }
 
     /// Cells that can't be built, all with the same reason in one line: many may lack the same.
-    fn by_reason(&self, left_out: &[(usize, String)]) -> String {
+    fn by_reason(&self, left_out: &[(usize, String)]) -> Vec<String> {
         let mut lines: Vec<(&str, String)> = Vec::new();
         for (index, reason) in left_out {
             let id = &self.plan.cells[*index].id;
@@ -217,7 +224,7 @@ impl<'a> Runner<'a> {
                 None => lines.push((reason.as_str(), id.clone())),
             }
         }
-        lines.iter().map(|(reason, ids)| format!("{ids}: {reason}")).collect::<Vec<_>>().join("\n")
+        lines.iter().map(|(reason, ids)| format!("{ids}: {reason}")).collect()
     }
 
     /// Journals something the report must mention, once.
@@ -230,6 +237,15 @@ impl<'a> Runner<'a> {
     }
 
     fn note_once(&mut self, about: Option<&str>, note: &str) -> Result<(), RunError> {
+        if self.journal_once(about, note)? {
+            let text = about.map_or_else(|| note.to_owned(), |cell| format!("{cell}: {note}"));
+            self.observer.observe(&RunEvent::Note { text: &text });
+        }
+        Ok(())
+    }
+
+    /// Whether the journal had no such note yet; it has one now.
+    fn journal_once(&mut self, about: Option<&str>, note: &str) -> Result<bool, RunError> {
         let mut is_noted = false;
         for entry in self.store.run().journal()? {
             match entry? {
@@ -245,13 +261,10 @@ impl<'a> Runner<'a> {
                 _ => {}
             }
         }
-        if is_noted {
-            return Ok(());
+        if !is_noted {
+            self.store.note(about, note)?;
         }
-        self.store.note(about, note)?;
-        let text = about.map_or_else(|| note.to_owned(), |cell| format!("{cell}: {note}"));
-        self.observer.observe(&RunEvent::Note { text: &text });
-        Ok(())
+        Ok(!is_noted)
     }
 
     /// Makes trials until nothing is missing or the run is asked to stop.

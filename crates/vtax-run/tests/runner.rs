@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use vtax_plan::model::{Cell, MeasureKind, Plan};
@@ -336,6 +337,18 @@ fn a_cell_that_fails_in_one_measure_is_left_out_of_all_with_that_reason() {
     assert_eq!(journal.matches(reason).count(), 2, "{journal}");
 }
 
+/// Keeps what a run says.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Observer for Notes {
+    fn observe(&self, event: &RunEvent<'_>) {
+        if let RunEvent::Note { text } = event {
+            self.0.lock().expect("a note").push((*text).to_owned());
+        }
+    }
+}
+
 #[test]
 fn of_testbeds_with_one_name_each_is_asked_for_and_equal_ones_once() {
     let overrides = [
@@ -346,8 +359,8 @@ fn of_testbeds_with_one_name_each_is_asked_for_and_equal_ones_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut store = create(&plan, &directory);
     let estimate = |_: &_, _: &_| Duration::from_secs(1);
-    let stop = Stop::default();
-    let mut runner = Runner::new(&plan, &mut store, &Silent, stop, &estimate).expect("the journal reads");
+    let (stop, said) = (Stop::default(), Notes::default());
+    let mut runner = Runner::new(&plan, &mut store, &said, stop, &estimate).expect("the journal reads");
     let mut asked = Vec::new();
     let mut too_many = |cell: &Cell| {
         asked.push(cell.id.clone());
@@ -365,7 +378,11 @@ fn of_testbeds_with_one_name_each_is_asked_for_and_equal_ones_once() {
         runner.leave_out_impossible(false, |_| Some("no memory".to_owned())).expect_err("no cell is left");
     assert!(matches!(none, RunError::NothingPossible(_)), "{none}");
     assert_eq!(asked.len(), 3, "{asked:?}");
-    runner.leave_out_impossible(false, |cell| (cell.environment.count > 1).then(String::new)).expect("noted");
+    for _ in 0..2 {
+        runner
+            .leave_out_impossible(false, |cell| (cell.environment.count > 1).then(|| "no memory".to_owned()))
+            .expect("noted");
+    }
     drop(runner);
     let entries = store.run().journal().expect("the journal reads").map(|e| e.expect("an entry"));
     let left_out: Vec<String> = entries
@@ -376,7 +393,9 @@ fn of_testbeds_with_one_name_each_is_asked_for_and_equal_ones_once() {
         .collect();
     let four: Vec<&str> =
         plan.cells.iter().filter(|cell| cell.environment.count == 4).map(|cell| cell.id.as_str()).collect();
-    assert_eq!((left_out.len(), left_out.iter().map(String::as_str).collect::<Vec<_>>()), (2, four));
+    assert_eq!((left_out.len(), left_out.iter().map(String::as_str).collect::<Vec<_>>()), (2, four.clone()));
+    // One reason is told once, of all of them, though each has its own note in the journal.
+    assert_eq!(*said.0.lock().expect("notes"), [format!("{}: left out: no memory", four.join(", "))]);
 }
 
 #[test]
