@@ -2,7 +2,7 @@
 
 use crate::format::tick;
 use crate::markup::Markup;
-use crate::plot::frame::{Frame, before_names};
+use crate::plot::frame::{Frame, GAP, before_names, behind_labels};
 use crate::plot::scale::Scale;
 use crate::plot::svg::{Anchor, Svg, number, polyline};
 use crate::plot::{is_narrow, series};
@@ -28,8 +28,9 @@ pub(crate) fn scenarios(groups: &[(String, Vec<Row>)], title: &str, unit: &str, 
     let rows: usize = groups.iter().map(|(_, rows)| rows.len()).sum();
     let height = 4.0 + groups.len() as f64 * HEADING + rows as f64 * row + 44.0;
     let values = groups.iter().flat_map(|(_, rows)| rows).flat_map(|r| r.marks.iter().map(|m| m.1));
+    let labels = groups.iter().flat_map(|(_, rows)| rows).map(|r| r.label.as_str());
     let frame = Frame {
-        left: if narrow { 8.0 } else { 210.0 },
+        left: if narrow { 8.0 } else { behind_labels(labels, 210.0, width) },
         right: width - 12.0,
         top: 4.0,
         bottom: height - 44.0,
@@ -55,7 +56,7 @@ pub(crate) fn scenarios(groups: &[(String, Vec<Row>)], title: &str, unit: &str, 
             if narrow {
                 svg.text(class, (0.0, y + 11.0), Anchor::Start, &r.label);
             } else {
-                svg.text(class, (frame.left - 14.0, middle + 4.0), Anchor::End, &r.label);
+                svg.text(class, (frame.left - GAP, middle + 4.0), Anchor::End, &r.label);
             }
             svg.line("row", (frame.left, middle), (frame.right, middle));
             for (window, value, tip) in &r.marks {
@@ -130,4 +131,21 @@ pub(crate) fn by_window(
         frame.name_ends(&mut svg, &ends);
     }
     svg.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::frame::width;
+
+    #[test]
+    fn a_long_label_has_room_before_the_lines() {
+        let label = "native (path in TCG) over smallest";
+        let row = Row { label: label.to_owned(), printed: false, marks: vec![(0, 1_000.0, String::new())] };
+        let drawn = scenarios(&[("Measured here".to_owned(), vec![row])], "transfers", "MiB", 900.0);
+        let end = format!("x=\"{}\"", number(width(label)));
+        let its_text =
+            drawn.into_string().split("<text").find(|text| text.contains(label)).map(str::to_owned);
+        assert!(its_text.as_ref().is_some_and(|text| text.contains(&end)), "{end}: {its_text:?}");
+    }
 }
