@@ -8,8 +8,9 @@ use crate::data::RunData;
 use crate::metric::{LIFECYCLE, parts_of_measure};
 
 /// Reasons that are outcomes: whether a trial has one depends on the system itself, so those that are left may be its better ones.
-const OUTCOMES: [(InvalidReason, &str); 5] = [
+const OUTCOMES: [(InvalidReason, &str); 6] = [
     (InvalidReason::NoSteadyState, "that never became steady"),
+    (InvalidReason::Overloaded, "in which it was overloaded"),
     (InvalidReason::NothingSucceeded, "without a success"),
     (InvalidReason::ServiceFailed, "in which the service failed"),
     (InvalidReason::MeasureFailed, "that could not be measured to the end"),

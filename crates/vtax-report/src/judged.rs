@@ -426,9 +426,10 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
     };
     let disturbed = (lost(InvalidReason::Disturbed), Doubt::Disturbed, against_noise(data, &c.measure));
     let unsteady = (lost(InvalidReason::NoSteadyState), Doubt::NoSteadyState, NEVER_STEADY);
+    let overloaded = (lost(InvalidReason::Overloaded), Doubt::Overloaded, OVERLOADED);
     let limited = (lost(InvalidReason::GeneratorLimited), Doubt::GeneratorLimited, GENERATOR_LIMITED);
     // Of equals the last: a limit of the plan's own is easier to mend than the machine.
-    let most = [disturbed, unsteady, limited].into_iter().max_by_key(|(trials, ..)| *trials);
+    let most = [disturbed, unsteady, overloaded, limited].into_iter().max_by_key(|(trials, ..)| *trials);
     if let Some((trials @ 1.., doubt, [of_one, of_several])) = most {
         c.doubt = Some(doubt);
         let what = if trials == 1 { of_one } else { of_several };
@@ -440,6 +441,12 @@ fn missing_trials(data: &RunData, c: &mut Comparison) {
 type OfOneOrSeveral = [&'static str; 2];
 
 const NEVER_STEADY: OfOneOrSeveral = ["never became steady; a longer warmup or duration may help"; 2];
+const OVERLOADED: OfOneOrSeveral = [
+    "was overloaded: more was asked for than could be answered, so requests waited the longer the later they began; ask for less, or \
+     look for the capacity",
+    "were overloaded: more was asked for than could be answered, so requests waited the longer the later they began; ask for less, or \
+     look for the capacity",
+];
 const GENERATOR_LIMITED: OfOneOrSeveral = [
     "had the load generator, not the environment, as its limit; give it more CPUs or ask for less load",
     "had the load generator, not the environment, as their limit; give it more CPUs or ask for less load",

@@ -55,6 +55,7 @@ pub(crate) fn reason_word(reason: InvalidReason) -> &'static str {
         InvalidReason::NothingSucceeded => "nothing succeeded",
         InvalidReason::PrerequisiteMissing => "prerequisite missing",
         InvalidReason::NoSteadyState => "no steady state",
+        InvalidReason::Overloaded => "overloaded",
         InvalidReason::PartnerInvalid => "partner doesn't count",
         InvalidReason::CountsDisagree => "counts disagree",
         InvalidReason::PeerLost => "peer lost",

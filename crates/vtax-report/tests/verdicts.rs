@@ -160,6 +160,7 @@ fn missing_trials_say_what_kept_them_away() {
     let reasons = [
         ("generator-limited", Doubt::GeneratorLimited),
         ("no-steady-state", Doubt::NoSteadyState),
+        ("overloaded", Doubt::Overloaded),
         ("disturbed", Doubt::Disturbed),
     ];
     for (word, doubt) in reasons {

@@ -72,7 +72,8 @@ struct Tally {
     attempts: u32,
     valid: u32,
     disturbed: u32,
-    /// Whether the last one was.
+    overloaded: u32,
+    /// Whether the last one was disturbed.
     just_disturbed: bool,
     /// Trials in a row that never came to be measured.
     failed_in_a_row: u32,
@@ -162,6 +163,7 @@ impl Schedule {
         let tally = &mut self.tallies[measure * self.cells + cell];
         tally.attempts = tally.attempts.saturating_add(1);
         tally.valid += u32::from(reason.is_none());
+        tally.overloaded += u32::from(reason == Some(InvalidReason::Overloaded));
         tally.just_disturbed = reason == Some(InvalidReason::Disturbed);
         tally.disturbed += u32::from(tally.just_disturbed || by_partner && partner_was);
         tally.failed_in_a_row = match reason {
@@ -214,6 +216,7 @@ impl Schedule {
         let wants = |m: usize, cell: usize, t: Tally| {
             t.valid < self.max
                 && t.attempts < self.attempt_limit(self.max)
+                && !self.always_overloaded(t)
                 && self.has_trials(cell, m)
                 && wide(cell, m)
         };
@@ -266,7 +269,13 @@ impl Schedule {
         let usual = self.attempt_limit(self.min);
         let more = tally.disturbed.min(usual.saturating_mul(PATIENCE - 1));
         let limit = if budget == TimeBudget::Open && !self.once { usual.saturating_add(more) } else { usual };
-        tally.valid < self.min && tally.attempts < limit && self.has_trials(cell, measure)
+        let may_count = tally.attempts < limit && !self.always_overloaded(tally);
+        tally.valid < self.min && may_count && self.has_trials(cell, measure)
+    }
+
+    /// Whether it was asked for more than it could answer as often as the minimum has trials, and no trial counts: the next would end alike.
+    const fn always_overloaded(&self, tally: Tally) -> bool {
+        tally.valid == 0 && tally.overloaded >= self.min
     }
 
     fn has_trials(&self, cell: usize, measure: usize) -> bool {
@@ -452,6 +461,23 @@ mod tests {
         let made = play(schedule(1, 1, 8, 8), |s| s.repetition % 2 == 1, |_, _| false);
         assert_eq!(made.len(), 16, "every other one counts");
         assert_eq!(play(schedule(1, 1, 8, 8), |_| false, |_, _| false).len(), 16);
+    }
+
+    #[test]
+    fn what_is_overloaded_each_time_is_not_made_again() {
+        let overloaded = Validity::Invalid { reason: InvalidReason::Overloaded, detail: String::new() };
+        let made = |counts: fn(u32) -> bool| {
+            let mut s = schedule(1, 1, 3, 5);
+            let mut made = 0;
+            while s.next(TimeBudget::Open, |_, _| true, plan_order).is_some() {
+                s.record(0, 0, if counts(made) { &Validity::Valid } else { &overloaded });
+                made += 1;
+            }
+            (made, s.owed().len())
+        };
+        assert_eq!(made(|_| false), (3, 0));
+        // Where it is at its limit, what counts tells.
+        assert_eq!(made(|trial| trial == 2), (10, 0));
     }
 
     #[test]

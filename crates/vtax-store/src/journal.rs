@@ -32,7 +32,7 @@ pub const JOURNAL_VERSION: u32 = 3;
 /// 10: what came within the recorded time (`bytes_in_time`, `replies_in_time`), what a server of transactions sent
 /// again (`server_again`).
 /// 11: medians of SIP over all attempts (`median_of_attempts_ns`).
-pub const JOURNAL_MINOR: u32 = 11;
+pub const JOURNAL_MINOR: u32 = 12;
 
 /// Longest line read. A trial's line holds histograms, tens of KiB in practice, and of desktops a picture, some 100 KiB.
 pub(crate) const LINE_LIMIT: u64 = 16 << 20;

@@ -176,6 +176,8 @@ pub enum Doubt {
     GeneratorLimited,
     /// Trials are missing because they never became steady.
     NoSteadyState,
+    /// Trials are missing because a system could not answer what it was asked for.
+    Overloaded,
     /// Trials are missing because they were disturbed.
     Disturbed,
     /// The order of trials explains their values: the machine changed on the way.

@@ -69,6 +69,8 @@ pub enum InvalidReason {
     PrerequisiteMissing,
     /// It warmed up, drifted or changed until its end.
     NoSteadyState,
+    /// It could not answer as much as it was asked for, so that requests waited longer and longer.
+    Overloaded,
     /// The trial made at the same time doesn't count, and a pair counts as a whole.
     PartnerInvalid,
     /// What the ends of a network test counted and what a kernel or a capture counted differ by too much.

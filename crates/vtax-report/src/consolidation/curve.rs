@@ -2,6 +2,7 @@
 
 use vtax_plan::model::{Cell, MeasureKind, Split};
 use vtax_stats::{Bound, Direction, Ratio, allowing, levels, tax};
+use vtax_store::record::{InvalidReason, TrialRecord, Validity};
 
 use crate::context::Context;
 use crate::data::RunData;
@@ -118,6 +119,8 @@ pub(super) struct Knee {
     again: Vec<u32>,
     /// Numbers of systems whose cost can't be told.
     pub(super) open: Vec<u32>,
+    /// Numbers of systems that could not answer what they were asked for, so that no trial counts.
+    overloaded: Vec<u32>,
 }
 
 /// Finds the knee of a curve, where it has a number of systems to compare with the fewest.
@@ -146,6 +149,10 @@ pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<K
     let mut knee = Knee { of_each, ..Knee::of(fewest.environment.count) };
     for cell in more {
         let count = cell.environment.count;
+        if always_overloaded(data, cell, measure) {
+            knee.overloaded.push(count);
+            continue;
+        }
         let expected = if of_each { f64::from(count) / f64::from(knee_base(fewest)) } else { 1.0 };
         let own = side(cell);
         let values: Vec<f64> = own.found.iter().map(|found| found.value).collect();
@@ -157,6 +164,15 @@ pub(super) fn knee(data: &RunData, curve: &Curve<'_>, measure: &str) -> Option<K
         knee.add(count, known.and_then(|ratio| Some((ratio.tax, ratio.interval?))), margin);
     }
     Some(knee)
+}
+
+/// Whether no trial tells what it costs, as more was asked for than could be answered, as often as the plan's minimum of trials.
+fn always_overloaded(data: &RunData, cell: &Cell, measure: &str) -> bool {
+    let own = || data.trials.iter().filter(|t| t.cell == cell.id && t.measure == measure);
+    let is_overloaded =
+        |t: &&TrialRecord| matches!(t.validity, Validity::Invalid { reason: InvalidReason::Overloaded, .. });
+    let enough = own().filter(is_overloaded).count() >= data.plan.repeat.min as usize;
+    enough && own().all(|t| t.validity != Validity::Valid)
 }
 
 fn knee_base(fewest: &Cell) -> u32 {
@@ -174,6 +190,7 @@ impl Knee {
             cost: None,
             again: Vec::new(),
             open: Vec::new(),
+            overloaded: Vec::new(),
         }
     }
 
@@ -200,10 +217,18 @@ impl Knee {
             kind.and_then(cost_metric).unwrap_or(("", "cost", "ns", Direction::Lower));
         let margin = quantity(data.plan.margin.0, "1");
         let numbers = |of: &[u32]| of.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-        let open = match self.open.as_slice() {
+        let mut open = match self.open.as_slice() {
             [] => String::new(),
             open => format!("; trials can't tell for {} systems", numbers(open)),
         };
+        if !self.overloaded.is_empty() {
+            open += &format!("; {} systems were overloaded", numbers(&self.overloaded));
+        }
+        let is_first =
+            |count: &&u32| **count > self.within && self.beyond.is_none_or(|beyond| **count < beyond);
+        if let Some(count) = self.overloaded.iter().find(is_first) {
+            return format!("the knee lies {}{open}", self.between(*count));
+        }
         let (Some(beyond), Some((tax, (low, high)))) = (self.beyond, self.cost) else {
             if self.within == self.fewest {
                 return format!("where the knee lies is not known{open}");
@@ -216,16 +241,21 @@ impl Knee {
             Direction::Higher => much_within(1.0 / tax, (1.0 / high, 1.0 / low), unit),
         };
         let whose = if self.of_each { " of each" } else { "" };
-        let between = if beyond == self.within + 1 {
-            format!("between {} and {beyond} systems", self.within)
-        } else {
-            format!("above {} and at most at {beyond} systems", self.within)
-        };
+        let between = self.between(beyond);
         let again = match self.again.as_slice() {
             [] => String::new(),
             again => format!("; within the margin again with {}", numbers(again)),
         };
         format!("the knee lies {between}: with {beyond} the {label}{whose} is {own}{again}{open}")
+    }
+
+    /// Where it lies if the margin is known to be exceeded with so many systems.
+    fn between(&self, beyond: u32) -> String {
+        if beyond == self.within + 1 {
+            format!("between {} and {beyond} systems", self.within)
+        } else {
+            format!("above {} and at most at {beyond} systems", self.within)
+        }
     }
 }
 
@@ -236,7 +266,7 @@ mod tests {
     use vtax_fixture::Options;
     use vtax_load::{Counts, LoadResult, merged};
     use vtax_store::RunDir;
-    use vtax_store::record::{CapacityOutcome, Finding, Observation, TrialRecord};
+    use vtax_store::record::{CapacityOutcome, Finding, Observation};
     use vtax_units::{Nanos, Rate};
 
     use super::*;
@@ -302,6 +332,30 @@ repeat: 5
             _ => (10_000.0, Some(10_100.0)),
         });
         assert_eq!((found.within, found.beyond, found.again, found.open), (2, Some(3), vec![], vec![]));
+    }
+
+    #[test]
+    fn numbers_that_were_overloaded_in_each_trial_are_beyond_the_knee() {
+        let mut knee = Knee::of(1);
+        knee.add(2, Some((1.0, (0.99, 1.01))), 1.1);
+        knee.overloaded = vec![3, 4];
+        let directory = tempfile::tempdir().unwrap();
+        let data = made(directory.path(), |_| (10_000.0, Some(10_100.0)));
+        assert_eq!(
+            knee.words(&data, "capacity"),
+            "the knee lies between 2 and 3 systems; 3, 4 systems were overloaded"
+        );
+        let overloaded = |trials: usize| {
+            let directory = tempfile::tempdir().unwrap();
+            let mut data = made(directory.path(), |_| (10_000.0, Some(10_100.0)));
+            let third = curves(&data)[0].cells[2].id.clone();
+            for trial in data.trials.iter_mut().filter(|trial| trial.cell == third).take(trials) {
+                let reason = InvalidReason::Overloaded;
+                trial.validity = Validity::Invalid { reason, detail: String::new() };
+            }
+            super::knee(&data, &curves(&data)[0], "capacity").unwrap().overloaded
+        };
+        assert_eq!((overloaded(5), overloaded(4)), (vec![3], vec![]));
     }
 
     /// It was said that trials can't tell what they had told.

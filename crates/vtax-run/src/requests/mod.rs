@@ -27,7 +27,7 @@ use capacity::Capacity;
 use generator::{Generator, OnClient, OnHosts};
 use members::with_members;
 use step::{LoadStep, Pace};
-use worth::{undisturbed, validity_under_faults};
+use worth::{kept_up, undisturbed, validity_under_faults};
 
 pub(crate) use capacity::percent_above;
 pub(crate) use worth::validity;
@@ -195,7 +195,11 @@ fn judge(
 ) -> (Validity, Option<WarmUp>) {
     let agree =
         |own: Nanos| partner.and_then(|partner| partner.exchange(own)).map_or(own, |other| own.max(other));
-    match undisturbed(load) {
+    let worth = match (undisturbed(load), series) {
+        (Validity::Valid, Series::Latency) => kept_up(load),
+        (worth, _) => worth,
+    };
+    match worth {
         Validity::Valid => {
             let (warm_up, validity) = cut_warm_up(load, series, tolerance, agree);
             (validity, Some(warm_up))

@@ -445,11 +445,11 @@ fn unplanned_failure(failure: &Unplanned, down: &[Spell]) -> String {
     format!("{} {at:.2} s into the load, which was no fault of the plan{after}", failure.what)
 }
 
-/// What disturbed a trial explains why it never became steady, so it goes first.
+/// What disturbed a trial explains why it never became steady or fell behind, so it goes first.
 fn judge_disturbance(validity: Validity, disturbed: Option<String>) -> Validity {
-    use InvalidReason::{Disturbed, NoSteadyState};
+    use InvalidReason::{Disturbed, NoSteadyState, Overloaded};
     match (validity, disturbed) {
-        (Validity::Valid | Validity::Invalid { reason: NoSteadyState, .. }, Some(detail)) => {
+        (Validity::Valid | Validity::Invalid { reason: NoSteadyState | Overloaded, .. }, Some(detail)) => {
             Validity::Invalid { reason: Disturbed, detail }
         }
         (validity, _) => validity,

@@ -84,6 +84,7 @@ impl SmokeTest {
                 InvalidReason::GeneratorLimited
                 | InvalidReason::Disturbed
                 | InvalidReason::NoSteadyState
+                | InvalidReason::Overloaded
                 | InvalidReason::PartnerInvalid => result.uncounted.push(entry),
                 InvalidReason::NothingSucceeded if is_under_way(trial) => result.unknown.push(entry),
                 _ => result.failed.push(entry),
