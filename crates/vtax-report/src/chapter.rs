@@ -36,6 +36,11 @@ pub(crate) trait Chapter: std::fmt::Debug + Send + Sync {
         Terminal::default()
     }
 
+    /// What the run found about what isn't an environment, where its plan compares such: sentences that come before the headline.
+    fn asked(&self, _data: &RunData) -> Option<String> {
+        None
+    }
+
     /// The verdict in one sentence, where its first metric is told in another way than by environment.
     fn headline(&self, _data: &RunData, _metric: &str, _found: &[&Comparison]) -> Option<String> {
         None

@@ -184,7 +184,7 @@ pub(crate) fn much_within(ratio: f64, (low, high): (f64, f64), unit: &str) -> St
     let interval = said_again.map_or_else(|| numbers.clone(), |words| format!("{numbers} {words}"));
     let much = much(ratio, unit);
     // Both ends are the same as that, as far as it is told.
-    if interval == much { much } else { format!("{much} ({interval})") }
+    if span(low, high, unit) == much { much } else { format!("{much} ({interval})") }
 }
 
 /// Both ends, with the words behind them where they are the same.

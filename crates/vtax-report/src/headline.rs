@@ -15,7 +15,9 @@ use crate::rows::{is_of_first_table, leading};
 /// One sentence for each verdict, on the metric that leads the first table; on what the plan asks first, where it does. A run
 /// that measured only what faults do says that.
 pub(crate) fn headline(data: &RunData, comparisons: &[Comparison], chapters: &[Box<dyn Chapter>]) -> String {
-    spelt_once(&sentences(data, comparisons, chapters))
+    let asked = chapters.iter().filter_map(|chapter| chapter.asked(data));
+    let all: Vec<String> = asked.chain([sentences(data, comparisons, chapters)]).collect();
+    spelt_once(&all.join(" "))
 }
 
 /// Software emulation is spelt out where it is first named; six guests in a sentence are hard enough to tell apart.

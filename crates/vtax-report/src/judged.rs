@@ -243,6 +243,24 @@ pub(crate) fn looked_at(ratio: &Ratio, plan: &Plan) -> Ratio {
     if plan.repeat.max > plan.repeat.min { after_looking(ratio, plan.repeat.min as usize) } else { *ratio }
 }
 
+/// How much longer a cell takes than another that need not be its baseline, within rounds, as if it were the only comparison; `None` where
+/// one of them has no figure, or only a bound.
+pub(crate) fn longer(
+    data: &RunData,
+    (cell, base): (&Cell, &Cell),
+    measure: &str,
+    metric: &str,
+) -> Option<Ratio> {
+    let sides = [cell, base].map(|cell| data.side(&cell.id, measure, metric, None));
+    let values =
+        sides.each_ref().map(|side| side.found.iter().map(|found| found.value).collect::<Vec<f64>>());
+    let of = |i: usize| group(&values[i], &sides[i].rounds, &sides[i].found);
+    let ratio = vtax_stats::tax(&of(0), &of(1), Direction::Lower, data.plan.seed).ok()?;
+    let looked = looked_at(&ratio, &data.plan);
+    let wide = levels(&[&values[0], &values[1]]).map_or(looked, |apart| allowing(&looked, apart));
+    (wide.bound == Bound::Exact).then_some(wide)
+}
+
 pub(crate) fn direction(info: &Info) -> Direction {
     match info.better {
         Better::Higher => Direction::Higher,

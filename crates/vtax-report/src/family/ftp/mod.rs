@@ -8,6 +8,7 @@ pub(crate) mod trial;
 
 use crate::chapter::{Chapter, Page, Rank};
 use crate::context::Context;
+use crate::data::RunData;
 use crate::table::Table;
 
 /// The chapter about FTP.
@@ -29,6 +30,10 @@ impl Chapter for Ftp {
             "TLS on the control connection only, and on data connections, too (RFC 4217).",
         ));
         page
+    }
+
+    fn asked(&self, data: &RunData) -> Option<String> {
+        tax::asked(data)
     }
 
     fn tables(&self, context: &Context) -> Vec<Table> {

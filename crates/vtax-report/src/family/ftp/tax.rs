@@ -3,9 +3,11 @@
 use vtax_plan::model::{Cell, FtpTls, FtpTlsMode, FtpWorkload, Service, ServiceKind, TlsVersion, Workload};
 
 use crate::context::Context;
-use crate::format::{change, quantity};
+use crate::data::RunData;
+use crate::format::{change, much_within, quantity, span, tax_range};
 use crate::html::parts::wide;
 use crate::html::table::PlainTable;
+use crate::judged::longer;
 use crate::markup::Markup;
 
 const COLUMNS: [(&str, bool); 10] = [
@@ -24,42 +26,104 @@ const COLUMNS: [(&str, bool); 10] = [
 /// What a transfer costs, by its metric.
 const COSTS: [(&str, &str); 2] = [("latency_mean", "time"), ("cpu_per_request", "CPU time")];
 
+/// A cell with TLS beside those that differ from it in nothing else.
+struct Pair<'a> {
+    /// With TLS, on data connections too where there is such a cell.
+    cell: &'a Cell,
+    tls: &'a FtpTls,
+    clear: &'a Cell,
+    /// With TLS on control connections only.
+    control: Option<&'a Cell>,
+}
+
+impl<'a> Pair<'a> {
+    /// With TLS on data connections, too.
+    fn all(&self) -> Option<&'a Cell> {
+        self.tls.protect.then_some(self.cell)
+    }
+}
+
+/// All of a plan.
+fn pairs(cells: &[Cell]) -> impl Iterator<Item = Pair<'_>> {
+    cells.iter().filter_map(|cell| {
+        let tls = ftp(cell)?.requests.tls.as_ref()?;
+        let clear = cells.iter().find(|other| in_the_clear(other) && same_but_tls(other, cell))?;
+        let control = cells.iter().find(|other| is_control(other, tls) && same_but_tls(other, cell));
+        // One with PROT C stands in the row of its PROT P, where there is one.
+        let is_told =
+            !tls.protect && cells.iter().any(|other| is_of(other, tls) && same_but_tls(other, cell));
+        (!is_told).then_some(Pair { cell, tls, clear, control })
+    })
+}
+
+/// A ratio with its interval.
+type Told = (f64, (f64, f64));
+
+/// What TLS costs a transfer in the baseline's environment, over all servers: a sentence for all connections, and one for those of control.
+pub(super) fn asked(data: &RunData) -> Option<String> {
+    let native: Vec<Pair<'_>> =
+        pairs(&data.plan.cells).filter(|pair| pair.clear.baseline.is_none()).collect();
+    let environments = data.environments(native.iter().map(|pair| pair.clear.id.as_str())).join(" and ");
+    let measure = data.plan.measures.first()?.name.as_str();
+    let told = |cell: Option<&Cell>, clear: &Cell| -> Option<Told> {
+        let ratio = longer(data, (cell?, clear), measure, "latency_mean")?;
+        Some((ratio.tax, ratio.interval?))
+    };
+    let all: Vec<Told> = native.iter().filter_map(|pair| told(pair.all(), pair.clear)).collect();
+    let control: Vec<Told> = native.iter().filter_map(|pair| told(pair.control, pair.clear)).collect();
+    let kinds = [("control and data connections", all), ("control connections only", control)];
+    let said = kinds.iter().filter_map(|(on, found)| {
+        let much = much_longer(found)?;
+        Some(format!("With TLS on {on} a transfer in {environments} takes {much}."))
+    });
+    let said = said.collect::<Vec<_>>().join(" ");
+    (!said.is_empty()).then_some(said)
+}
+
+/// From the least to the most of these, and from the lowest end of their intervals to the highest.
+fn much_longer(found: &[Told]) -> Option<String> {
+    let low = found.iter().map(|(_, (low, _))| *low).reduce(f64::min)?;
+    let high = found.iter().map(|(_, (_, high))| *high).reduce(f64::max)?;
+    let least = found.iter().map(|(ratio, _)| *ratio).reduce(f64::min)?;
+    let most = found.iter().map(|(ratio, _)| *ratio).reduce(f64::max)?;
+    Some(match found.len() {
+        1 => much_within(least, (low, high), "ns"),
+        _ => format!("{}, by server (intervals: {})", span(least, most, "ns"), span(low, high, "ns")),
+    })
+}
+
 /// The table; nothing where no cell with TLS has one in the clear beside it.
 pub(super) fn section(context: &Context) -> Markup {
     let mut table = PlainTable::new("", &COLUMNS);
     let mut any = false;
-    let cells = &context.data.plan.cells;
-    for (cell, tls) in cells.iter().filter_map(|cell| Some((cell, ftp(cell)?.requests.tls.as_ref()?))) {
-        let Some(clear) = cells.iter().find(|other| in_the_clear(other) && same_but_tls(other, cell)) else {
-            continue;
-        };
-        let control = cells.iter().find(|other| is_control(other, tls) && same_but_tls(other, cell));
-        // One with PROT C stands in the row of its PROT P, where there is one.
-        if !tls.protect && cells.iter().any(|other| is_of(other, tls) && same_but_tls(other, cell)) {
-            continue;
-        }
+    for pair in pairs(&context.data.plan.cells) {
         for measure in &context.data.plan.measures {
             for (metric, words) in COSTS {
-                let value = |cell: &Cell| context.center(cell, &measure.name, metric);
-                let all = tls.protect.then(|| value(cell)).flatten();
-                let (clear, control) = (value(clear), control.and_then(value));
+                let value = |cell: Option<&Cell>| context.center(cell?, &measure.name, metric);
+                let (clear, control, all) = (value(Some(pair.clear)), value(pair.control), value(pair.all()));
                 if clear.is_none() || (control.is_none() && all.is_none()) {
                     continue;
                 }
                 any = true;
                 let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| quantity(v, "ns"));
+                let part = |from: Option<&Cell>, to: Option<&Cell>| {
+                    let ratio =
+                        to.zip(from).and_then(|sides| longer(&context.data, sides, &measure.name, metric));
+                    part(value(from), value(to), ratio.and_then(|ratio| ratio.interval))
+                };
+                let (without, control_only, whole) = (Some(pair.clear), pair.control, pair.all());
                 let row = [
-                    words_of(tls),
+                    words_of(pair.tls),
                     measure.name.clone(),
                     words.to_owned(),
                     figure(clear),
                     figure(control),
                     figure(all),
-                    part(clear, control),
-                    part(control, all),
-                    part(clear, all.or(control)),
+                    part(without, control_only),
+                    part(control_only, whole),
+                    part(without, whole.or(control_only)),
                 ];
-                table.push(&context.data.place_but_for(cell, &OF_TLS), row);
+                table.push(&context.data.place_but_for(pair.cell, &OF_TLS), row);
             }
         }
     }
@@ -70,7 +134,7 @@ pub(super) fn section(context: &Context) -> Markup {
     m.element(
         "p",
         &[("class", "small-print")],
-        "Differences of the cells' typical values. The control connection's part is what PROT C adds to transfers in the clear, the data \
+        "Differences of the cells' typical values; in brackets the 95 % interval of the ratio, within rounds, each read alone. The control connection's part is what PROT C adds to transfers in the clear, the data \
          connections' part what PROT P adds to that. With `arrivals_of: sessions` the mean is of a \
          whole session. In a closed loop the login is part of the first transfer of a session.",
     );
@@ -130,12 +194,13 @@ fn but_for_beginning(service: &Service) -> Service {
     service
 }
 
-/// What the second adds to the first: `+1.2 ms, +14 %`.
-fn part(from: Option<f64>, to: Option<f64>) -> String {
+/// What the second adds to the first: `+1.2 ms, +14 % (1.08–1.21)`.
+fn part(from: Option<f64>, to: Option<f64>, interval: Option<(f64, f64)>) -> String {
     let (Some(from), Some(to)) = (from, to) else { return "-".to_owned() };
     let difference = to - from;
     let sign = if difference < 0.0 { '−' } else { '+' };
-    format!("{sign}{}, {}", quantity(difference.abs(), "ns"), change(to / from))
+    let interval = interval.map_or_else(String::new, |(low, high)| format!(" ({})", tax_range(low, high)));
+    format!("{sign}{}, {}{interval}", quantity(difference.abs(), "ns"), change(to / from))
 }
 
 fn words_of(tls: &FtpTls) -> String {
@@ -166,9 +231,9 @@ mod tests {
 
     #[test]
     fn parts_are_told_with_their_sign() {
-        assert_eq!(part(Some(1e6), Some(1.2e6)), "+200 µs, +20 %");
-        assert_eq!(part(Some(1e6), Some(0.9e6)), "−100 µs, −10 %");
-        assert_eq!(part(None, Some(1.0)), "-");
+        assert_eq!(part(Some(1e6), Some(1.2e6), Some((1.1, 1.3))), "+200 µs, +20 % (1.10–1.30)");
+        assert_eq!(part(Some(1e6), Some(0.9e6), None), "−100 µs, −10 %");
+        assert_eq!(part(None, Some(1.0), None), "-");
     }
 
     /// A server whose TLS begins with the connection serves nobody in the clear: there the same one begins otherwise.
