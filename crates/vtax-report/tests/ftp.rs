@@ -109,7 +109,7 @@ fn transfers_are_told_in_every_form() {
     let summary = fs::read_to_string(run.path().join("summary.json")).unwrap();
     assert!(summary.contains(said), "{summary}");
     // PROT C adds 20 % to transfers in the clear, PROT P half to that.
-    for told in ["+20 %", "+50 %", "data TLS", "Study, table 6", "At 9:54:20", "; 20.0 MB/s of files"] {
+    for told in ["1.20x", "1.50x", "data TLS", "Study, table 6", "At 9:54:20", "; 20.0 MB/s of files"] {
         assert!(page.contains(told), "no {told}");
     }
     assert!(!page.contains("data was lost"));
@@ -143,7 +143,7 @@ fn what_tls_costs_is_of_the_same_server() {
     for backend in ["files", "disk"] {
         assert_eq!(section.matches(&format!("backend {backend}<")).count(), 2, "{section}");
     }
-    for told in ["+20 %", "+80 %"] {
+    for told in ["1.20x", "1.80x"] {
         assert_eq!(section.matches(told).count(), 4, "{told}: {section}");
     }
 }

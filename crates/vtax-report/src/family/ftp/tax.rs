@@ -4,7 +4,7 @@ use vtax_plan::model::{Cell, FtpTls, FtpTlsMode, FtpWorkload, Service, ServiceKi
 
 use crate::context::Context;
 use crate::data::RunData;
-use crate::format::{change, much_within, quantity, span, tax_range};
+use crate::format::{much_within, quantity, span, tax as ratio, tax_range};
 use crate::html::parts::wide;
 use crate::html::table::PlainTable;
 use crate::judged::longer;
@@ -14,7 +14,7 @@ const COLUMNS: [(&str, bool); 10] = [
     ("Environment", false),
     ("TLS", false),
     ("Measure", false),
-    ("Mean of a transfer or session", false),
+    ("Mean", false),
     ("In the clear", true),
     ("PROT C", true),
     ("PROT P", true),
@@ -107,9 +107,9 @@ pub(super) fn section(context: &Context) -> Markup {
                 any = true;
                 let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| quantity(v, "ns"));
                 let part = |from: Option<&Cell>, to: Option<&Cell>| {
-                    let ratio =
+                    let between =
                         to.zip(from).and_then(|sides| longer(&context.data, sides, &measure.name, metric));
-                    part(value(from), value(to), ratio.and_then(|ratio| ratio.interval))
+                    part(value(from), value(to), between.and_then(|between| between.interval))
                 };
                 let (without, control_only, whole) = (Some(pair.clear), pair.control, pair.all());
                 let row = [
@@ -134,8 +134,9 @@ pub(super) fn section(context: &Context) -> Markup {
     m.element(
         "p",
         &[("class", "small-print")],
-        "Differences of the cells' typical values; in brackets the 95 % interval of the ratio, within rounds, each read alone. The control connection's part is what PROT C adds to transfers in the clear, the data \
-         connections' part what PROT P adds to that. With `arrivals_of: sessions` the mean is of a \
+        "Ratios of the cells' typical values; in brackets their 95 % intervals, within rounds, each read alone. The control \
+         connection's part is what PROT C makes of transfers in the clear, the data connections' part what PROT P makes of \
+         that. Means are of a transfer; with `arrivals_of: sessions` of a \
          whole session. In a closed loop the login is part of the first transfer of a session.",
     );
     m
@@ -194,13 +195,11 @@ fn but_for_beginning(service: &Service) -> Service {
     service
 }
 
-/// What the second adds to the first: `+1.2 ms, +14 % (1.08–1.21)`.
+/// What the second is of the first, with the interval of that: `1.20x (1.10–1.30)`.
 fn part(from: Option<f64>, to: Option<f64>, interval: Option<(f64, f64)>) -> String {
     let (Some(from), Some(to)) = (from, to) else { return "-".to_owned() };
-    let difference = to - from;
-    let sign = if difference < 0.0 { '−' } else { '+' };
     let interval = interval.map_or_else(String::new, |(low, high)| format!(" ({})", tax_range(low, high)));
-    format!("{sign}{}, {}{interval}", quantity(difference.abs(), "ns"), change(to / from))
+    format!("{}{interval}", ratio(to / from))
 }
 
 fn words_of(tls: &FtpTls) -> String {
@@ -230,9 +229,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_told_with_their_sign() {
-        assert_eq!(part(Some(1e6), Some(1.2e6), Some((1.1, 1.3))), "+200 µs, +20 % (1.10–1.30)");
-        assert_eq!(part(Some(1e6), Some(0.9e6), None), "−100 µs, −10 %");
+    fn parts_are_told_with_their_intervals() {
+        assert_eq!(part(Some(1e6), Some(1.2e6), Some((1.1, 1.3))), "1.20x (1.10–1.30)");
+        assert_eq!(part(Some(1e6), Some(0.9e6), None), "0.90x");
         assert_eq!(part(None, Some(1.0), None), "-");
     }
 
