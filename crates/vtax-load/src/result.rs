@@ -1,7 +1,7 @@
 //! What one burst of load found.
 
 use serde::{Deserialize, Serialize};
-use vtax_units::{Nanos, Rate};
+use vtax_units::{Nanos, Rate, Share};
 
 use crate::LatencyHistogram;
 use crate::family::desktop::DesktopFigures;
@@ -399,6 +399,18 @@ impl LoadResult {
         // In a closed loop nothing is intended beforehand.
         let asked = self.counts.intended.max(self.counts.sent).saturating_sub(self.counts.waiting);
         if asked == 0 { 0.0 } else { asked.saturating_sub(self.counts.ok) as f64 / asked as f64 }
+    }
+
+    /// The share of what was asked for by which answers fell behind: so many more were answered of the requests that began in the recorded
+    /// time than came within it. `None` where that is no more than `tolerance` and what chance does to the number under way, or isn't known.
+    #[must_use]
+    pub fn behind(&self, tolerance: Share) -> Option<f64> {
+        let (ok, intended) = (self.counts.ok as f64, self.counts.intended as f64);
+        let behind = ok - self.answered_in_time? as f64;
+        // By Little's law. At two moments far from each other their number is Poisson's, so that the difference has twice its variance.
+        let under_way = ok / self.duration.as_secs_f64().max(1e-9) * self.latency.mean().as_secs_f64();
+        let allowed = tolerance.0 * intended + 3.0 * (2.0 * under_way).sqrt();
+        (behind > allowed).then_some(behind / intended)
     }
 
     /// Successful answers per second: in an open loop, where that is known, of those that came within the recorded time. Answers that were

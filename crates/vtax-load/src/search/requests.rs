@@ -46,12 +46,7 @@ impl SearchSpec {
             // Of answers that take longer than a step settles fewer come than requests begin, also where none piles up.
             return None;
         }
-        let (ok, intended) = (result.counts.ok as f64, result.counts.intended as f64);
-        let behind = ok - result.answered_in_time? as f64;
-        // By Little's law. At two moments far from each other their number is Poisson's, so that the difference has twice its variance.
-        let under_way = ok / result.duration.as_secs_f64().max(1e-9) * result.latency.mean().as_secs_f64();
-        let allowed = self.precision.0 * intended + 3.0 * (2.0 * under_way).sqrt();
-        (behind > allowed).then_some(behind / intended)
+        result.behind(self.precision)
     }
 
     /// A percentile of the latencies of those that were answered and, above them, so many that were still waited for.
